@@ -1,0 +1,1 @@
+"""Byte-span edits: composing, checking and writing them."""

@@ -1,0 +1,1 @@
+"""Bytes in, findings out, for one file at a time."""

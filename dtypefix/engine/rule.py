@@ -1,0 +1,77 @@
+"""What a rule is: a visitor of LibCST nodes that asks the analysis and reports findings."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from dtypefix.findings import Evidence, Fix, Level, Span
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from dtypefix.analysis.module import Module
+    from dtypefix.analysis.project import Project
+
+
+class RuleContext(Protocol):
+    """What the engine hands a rule for one file."""
+
+    @property
+    def module(self) -> Module:
+        """The file being examined."""
+        ...
+
+    @property
+    def project(self) -> Project:
+        """Looks up other modules, classes and the pack's knowledge on demand."""
+        ...
+
+    def ast_of(self, node: cst.CSTNode) -> ast.AST | None:
+        """The ``ast`` node that stands where a LibCST node of the visited unit stands."""
+        ...
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """The span of a LibCST node of the visited unit, parentheses around it left out."""
+        ...
+
+    def report(
+        self,
+        at: cst.CSTNode | ast.AST,
+        *,
+        level: Level,
+        message: str,
+        evidence: Sequence[Evidence] = (),
+        fix: Fix | None = None,
+        unfixed_reason: str | None = None,
+    ) -> None:
+        """Record a finding at a node; exactly one of ``fix`` and ``unfixed_reason`` is given."""
+        ...
+
+
+class Rule:
+    """The base class of every rule. One instance serves one file.
+
+    A rule lives in a module ``some_name.py`` beside its page ``some_name.md``; the page's front
+    matter holds what must be known before LibCST is imported (summary, group, needles), and the
+    file's name, with dashes, is the rule's name. A rule defines ``visit_<LibCST node>`` and
+    ``leave_<LibCST node>`` methods; a name that is no LibCST node is an error when the rule loads.
+    The methods see only the *units* (functions, methods or module-level statements) that hold a
+    node named by :meth:`candidates`.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, context: RuleContext) -> None:
+        self.context = context
+        self.module = context.module
+        self.project = context.project
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """The nodes that may be at fault: a cheap superset, from syntax alone.
+
+        The default names the whole module, which makes LibCST parse all of it.
+        """
+        return (module.tree,)

@@ -1,0 +1,1 @@
+"""Running a patched tree in a real vLLM and saying what was shown."""
