@@ -27,7 +27,7 @@ class PipSettings:
 
 
 def read_settings() -> PipSettings:
-    """Pip's settings, environment variables over files; those of the environment alone where pip is missing."""
+    """Pip's settings, environment variables over files; of the environment alone without pip."""
     values = _from_pip() or _from_environment(os.environ.items())
     index_urls = (values.get("index-url") or PYPI, *values.get("extra-index-url", "").split())
     links = values.get("find-links", "").split()
