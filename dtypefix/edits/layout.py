@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 DEFAULT_WIDTH = 88
 """The line length of ruff and Black where a project sets none."""
 
