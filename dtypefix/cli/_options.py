@@ -56,9 +56,13 @@ class RuleOptions:
 target_options = _stack(
     click.argument("paths", nargs=-1, metavar="[PATH | NAME==VERSION[:SUBPATH]]..."),
     click.option("--installed", is_flag=True, help="Read the vLLM that --python would import."),
-    click.option("--python", metavar="PATH", help="Interpreter or environment for --installed (default: on PATH)."),
+    click.option(
+        "--python", metavar="PATH", help="Interpreter or environment for --installed (default: on PATH)."
+    ),
     click.option("--stdin-filename", metavar="FILE", help="Treat source on standard input (PATH -) as FILE."),
-    click.option("--vllm-root", metavar="PATH|vllm==X", help="Where a plug-in's vLLM base classes come from."),
+    click.option(
+        "--vllm-root", metavar="PATH|vllm==X", help="Where a plug-in's vLLM base classes come from."
+    ),
 )
 
 rule_options = _stack(
@@ -70,7 +74,11 @@ rule_options = _stack(
 
 report_options = _stack(
     click.option(
-        "--format", "format_name", type=click.Choice(format_names()), default="text", help="Form of the report."
+        "--format",
+        "format_name",
+        type=click.Choice(format_names()),
+        default="text",
+        help="Form of the report.",
     ),
     click.option("--show-notes", is_flag=True, help="List notes too (text)."),
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dtypefix.api import InputFile, Options, ProjectRoots
+from dtypefix.api import InputFile, Options, Roots
 from dtypefix.cli._options import RuleOptions, TargetOptions
 from dtypefix.errors import UserError
 from dtypefix.report import Report, View, render
@@ -48,10 +48,10 @@ def input_files(target: Target) -> list[InputFile]:
     return [InputFile(path=target.display(file), absolute=file, source=source) for file in target.files]
 
 
-def project_roots(target: Target, options: TargetOptions) -> ProjectRoots:
+def roots(target: Target, options: TargetOptions) -> Roots:
     """Where imports of the target's files are looked up."""
-    vllm = vllm_root(options.vllm_root) if options.vllm_root else None
-    return ProjectRoots(search_roots=target.search_roots, vllm_root=vllm)
+    vllm = (vllm_root(options.vllm_root),) if options.vllm_root else ()
+    return Roots(search=(*target.search_roots, *vllm), base=target.root)
 
 
 def library_options(rules: RuleOptions, *, unsafe_fixes: bool = False) -> Options:

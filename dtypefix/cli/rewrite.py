@@ -18,7 +18,9 @@ EPILOG = (
 
 @click.command("rewrite", epilog=EPILOG)
 @target_options
-@click.option("--diff", is_flag=True, help="Print what would change as a diff for `git apply`; write nothing.")
+@click.option(
+    "--diff", is_flag=True, help="Print what would change as a diff for `git apply`; write nothing."
+)
 @click.option("--check", is_flag=True, help="Only say what would change; write nothing.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the fixes that need a reader too.")
 @click.option("--output", metavar="DIR", help="Write a repaired copy of a release into the new folder DIR.")
@@ -38,8 +40,8 @@ def command(
 ) -> int:
     """Repair dtype faults in place, where the repair is safe.
 
-    A fix is safe when it changes nothing where dtypes already agree, is right where they do not, and every name
-    it reads was found. Without a PATH it works on the git checkout you stand in.
+    A fix is safe when it changes nothing where dtypes already agree, is right where they do not, and
+    every name it reads was found. Without a PATH it works on the git checkout you stand in.
     """
     from dtypefix.api import rewrite
     from dtypefix.cli import _run
@@ -57,7 +59,7 @@ def command(
     results = []
     files = _run.input_files(target)
     with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
-        found = rewrite(files, library_options, _run.project_roots(target, where))
+        found = rewrite(files, library_options, _run.roots(target, where))
         absolute = {file.path: file.absolute for file in files}
         for result in with_progress(found, len(files), "Rewriting"):
             results.append(sink.take(result, absolute[result.path]))
@@ -70,7 +72,7 @@ def command(
         suppressed=tuple(finding for result in results for finding in result.suppressed),
         skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
         changed=tuple(result.path for result in changed),
-        deferred=tuple(reason for result in results for reason in result.deferred),
+        deferred=tuple(finding for result in results for finding in result.deferred),
         examined=sum(1 for result in results if not result.skipped),
     )
     if sink.shows_report:

@@ -29,7 +29,7 @@ def command(format_name: str, show_notes: bool, show_evidence: bool, **options: 
     target = _run.find_target(where)
     files = _run.input_files(target)
     results = list(
-        with_progress(scan(files, library_options, _run.project_roots(target, where)), len(files), "Scanning")
+        with_progress(scan(files, library_options, _run.roots(target, where)), len(files), "Scanning")
     )
     report = Report(
         mode="scan",
