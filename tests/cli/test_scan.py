@@ -59,7 +59,11 @@ def test_the_json_document_has_every_key(run, tmp_path: Path) -> None:
         "rule", "group", "level", "path", "line", "column", "end_line", "end_column", "symbol", "message",
         "evidence", "fix", "unfixed_reason", "fingerprint",
     ]  # fmt: skip
-    assert (finding["line"], finding["column"], finding["end_column"]) == (1, 12, 12 + len('ambient("warning", "safe")'))
+    assert (finding["line"], finding["column"], finding["end_column"]) == (
+        1,
+        12,
+        12 + len('ambient("warning", "safe")'),
+    )
     edit = {"start_byte": 12, "end_byte": 12 + len('ambient("warning", "safe")'), "replacement": "settled"}
     assert finding["fix"] == {"applicability": "safe", "title": "read settled", "edits": [edit]}
     assert finding["unfixed_reason"] is None
@@ -76,7 +80,9 @@ def test_a_manual_finding_has_no_fix_but_a_reason(run, tmp_path: Path) -> None:
 
 
 def test_a_suppressed_finding_is_counted_but_not_listed(run, tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text('x = ambient("error", "safe")  # dtypefix: ignore[demo-call] checked by hand\n')
+    (tmp_path / "a.py").write_text(
+        'x = ambient("error", "safe")  # dtypefix: ignore[demo-call] checked by hand\n'
+    )
     done = run("scan", "a.py", "--format", "json")
     assert done.returncode == 0
     document = json.loads(done.stdout)
@@ -174,7 +180,11 @@ def test_a_file_that_may_not_be_read_is_said(run, tmp_path: Path, bound_by_permi
 def test_no_network_is_said_and_what_still_works(run, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     (kept / "vllm-0.9.9").mkdir(parents=True)
-    closed = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
+    closed = {
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_FIND_LINKS": "",
+    }
     done = run("scan", "vllm==0.1.7", env={**closed, "DTYPEFIX_SOURCES": str(kept)})
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
