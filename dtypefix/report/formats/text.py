@@ -118,7 +118,7 @@ def _next_step(report: Report, counted: Sequence[Finding]) -> Iterator[str]:
     if report.mode == "scan" and kinds["safe"]:
         yield f"`dtypefix rewrite` applies the {_fixes(kinds['safe'], 'safe')}; --diff only shows them."
     if kinds["unsafe"]:
-        yield f"`dtypefix rewrite --unsafe-fixes` adds the {_fixes(kinds['unsafe'], 'unsafe')}: review them."
+        yield f"`dtypefix rewrite --unsafe-fixes` adds {kinds['unsafe']} unsafe, for you to review."
 
 
 def _fixes(number: int, kind: str) -> str:
