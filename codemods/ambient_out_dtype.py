@@ -255,7 +255,7 @@ class AmbientOutDtype(Rule):
             return Fix("safe", f"read {text}", (edit,))
         text = f"{CONFIG}().model_config.dtype"
         edits = [Edit(*self.module.byte_range(read), text)]
-        added = import_edit(self.module, "vllm.config", CONFIG)
+        added = import_edit(self.module, "vllm.config", CONFIG, self.project.line_length(self.module))
         return Fix("unsafe", f"read {text}", (*edits, *([added] if added else [])))
 
     def _may_repeat(self, other: ast.Attribute, read: ast.Call, function: FunctionNode) -> bool:
