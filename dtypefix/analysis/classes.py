@@ -50,10 +50,15 @@ class Construction:
         return ast.unparse(self.call.func)
 
     def argument(self, name: str) -> ast.expr | None:
-        """The keyword argument ``name`` of the building call."""
+        """The argument ``name`` of the building call, given by keyword or by position."""
         for keyword in self.call.keywords:
             if keyword.arg == name:
                 return keyword.value
+        found = self.cls.method("__init__") if self.cls is not None else None
+        if found is not None:
+            names = [a.arg for a in (*found[1].args.posonlyargs, *found[1].args.args)][1:]
+            if name in names and names.index(name) < len(self.call.args):
+                return self.call.args[names.index(name)]
         return None
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from dtypefix.analysis.classes import ClassRef
 
 
+DEFAULT_LINE_LENGTH = 88
+
+
 @dataclass(frozen=True, slots=True)
 class ModuleSource:
     """The bytes of one importable module and how reports name its file."""
@@ -31,6 +34,10 @@ class SourceLookup(Protocol):
         """The module of a dotted name, or None when no root holds it."""
         ...
 
+    def line_length(self, path: str) -> int | None:
+        """The line length set by the ``pyproject.toml`` that governs a reported path, if any."""
+        ...
+
     def subclass_headers(self) -> Iterable[tuple[str, bytes, bytes]]:
         """``(dotted module, class name, bases text)`` of every class statement with bases."""
         ...
@@ -41,6 +48,10 @@ class NoSources:
 
     def find(self, name: str) -> ModuleSource | None:
         """Nothing is found."""
+        return None
+
+    def line_length(self, path: str) -> int | None:
+        """No setting is known."""
         return None
 
     def subclass_headers(self) -> Iterable[tuple[str, bytes, bytes]]:
@@ -91,6 +102,10 @@ class Project:
         if known is None:
             known = self._imports[id(module)] = (module, Imports(module))
         return known[1]
+
+    def line_length(self, module: Module) -> int:
+        """The line length, in columns, of the module's formatter: ruff's and Black's 88 by default."""
+        return self.lookup.line_length(module.path) or DEFAULT_LINE_LENGTH
 
     def qualified(self, module: Module, expr: ast.expr) -> str | None:
         """The dotted name that an expression refers to, through imports; None for anything else."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-DEFAULT_WIDTH = 88
-"""The line length of ruff and Black where a project sets none."""
 
-
-def fit(line: str, indent: str, width: int = DEFAULT_WIDTH) -> str:
+def fit(line: str, indent: str, width: int) -> str:
     """A one-line statement, broken inside its last call's parentheses when it is too long.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,14 @@ class FileLookup:
                         return None
         return None
 
+    def line_length(self, path: str) -> int | None:
+        """The line length for ruff or Black in the nearest ``pyproject.toml`` above a reported path."""
+        for folder in (self.base / path).absolute().parents:
+            settings = folder / "pyproject.toml"
+            if settings.is_file():
+                return _line_length(settings)
+        return None
+
     def subclass_headers(self) -> Iterable[tuple[str, bytes, bytes]]:
         """``(dotted module, class name, bases text)`` of every top-level class that has bases."""
         for folder in self._packages():
@@ -66,6 +75,19 @@ class FileLookup:
             if folder is not None and folder not in seen:
                 seen.add(folder)
                 yield folder
+
+
+@cache
+def _line_length(settings: Path) -> int | None:
+    try:
+        tools = tomllib.loads(settings.read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, ValueError):
+        return None
+    for tool in ("ruff", "black"):
+        length = tools.get(tool, {}).get("line-length")
+        if isinstance(length, int):
+            return length
+    return None
 
 
 @cache
