@@ -94,6 +94,8 @@ class Expressions:
         full = f"{path}.{attr}" if path else ""
         around = self.around
         if attr in around.path_tails and full and (origin := around.known_path(full)) is not None:
+            if not origin.detail:
+                origin = Origin(origin.kind, full)
             return _read(Form.DTYPE, frozenset({origin}), node, full)
         if base.form is Form.CONFIG:
             if attr in ("dtype", "torch_dtype"):
@@ -234,6 +236,7 @@ class Expressions:
     def boolean(self, node: ast.BoolOp, env: Environment) -> Value:
         """``a or b``: any arm; ``None`` only from the last."""
         result: Value | None = None
+        value: Value | None
         within = env
         last = len(node.values) - 1
         for position, arm in enumerate(node.values):

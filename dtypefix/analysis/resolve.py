@@ -277,8 +277,12 @@ class Resolver:
             return Value(Form.TENSOR, frozenset({Origin(kind, path)}))
         if element > 1 and layer.kind == "linear":
             return None
-        origins = described(entry, self._arguments(call, flow), path, origin.at)
-        return None if origins == UNKNOWN_ORIGINS else Value(Form.TENSOR, origins)
+        arguments = self._arguments(call, flow)
+        origins = described(entry, arguments, path, origin.at)
+        if origins == UNKNOWN_ORIGINS:
+            return None
+        before = next((v.steps for v in arguments.positional if v.origins == origins), ())
+        return Value(Form.TENSOR, origins, steps=(Step(Verb.INSIDE, call, before),))
 
     def _arguments(self, call: ast.Call, flow: Flow) -> Args:
         positional = [self.resolve(flow.plain(a), flow) for a in call.args if not isinstance(a, ast.Starred)]
@@ -415,7 +419,9 @@ def _constructions(owner: ClassRef, part: str) -> list[Construction] | None:
     """What built an attribute, or for ``layers[]`` the modules in it."""
     name, bracket, _ = part.partition("[")
     built = owner.constructions(name)
-    if not bracket or built is None:
+    if built is None:
+        return None if bracket else _by_factory(owner, name)
+    if not bracket:
         return built
     found: list[Construction] = []
     for container in built:
@@ -431,6 +437,26 @@ def _constructions(owner: ClassRef, part: str) -> list[Construction] | None:
             cls = owner.project.resolve_class(container.module, item.func)
             dotted = cls.dotted if cls else owner.project.qualified(container.module, item.func)
             found.append(type(container)(container.module, item, cls, dotted))
+    return found or None
+
+
+def _by_factory(owner: ClassRef, name: str) -> list[Construction] | None:
+    """The calls of factory functions that build an attribute, where the class they give is not clear."""
+    from dtypefix.analysis.classes import Construction
+
+    found: list[Construction] = []
+    for assigned in owner.attribute_values(name):
+        value = assigned.value
+        if isinstance(value, ast.Constant) and value.value is None:
+            continue
+        dotted = (
+            owner.project.qualified(assigned.owner.module, value.func)
+            if isinstance(value, ast.Call)
+            else None
+        )
+        if dotted is None or not isinstance(value, ast.Call):
+            return None
+        found.append(Construction(assigned.owner.module, value, None, dotted))
     return found or None
 
 
@@ -462,7 +488,8 @@ def _in_file(value: Value, path: str) -> Value:
 
     def marked(step: Step) -> Step:
         before = tuple(marked(s) for s in step.before)
-        return Step(step.verb, step.node, before, step.name, step.path or path)
+        through = tuple(marked(s) for s in step.through)
+        return Step(step.verb, step.node, before, step.name, step.path or path, through)
 
     steps = tuple(marked(s) for s in value.steps)
     return Value(value.form, value.origins, value.elements, value.path, value.zero_dim, steps)
