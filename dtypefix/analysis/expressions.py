@@ -99,7 +99,8 @@ class Expressions:
             return _read(Form.DTYPE, frozenset({origin}), node, full)
         if base.form is Form.CONFIG:
             if attr in ("dtype", "torch_dtype"):
-                return _read(Form.DTYPE, frozenset({Origin(Kind.CHECKPOINT, full or attr)}), node, full)
+                origins = frozenset({Origin(Kind.CHECKPOINT, full or attr)})
+                return Value(Form.DTYPE, origins, (), full, False, (Step(Verb.READ, node, base.steps),))
             form = Form.CONFIG if attr.endswith("config") else Form.ANY
             return Value(form, frozenset({Origin(Kind.ATTRIBUTE, full or attr)}), (), full)
         if attr in around.knowledge.checkpoint_attributes:
