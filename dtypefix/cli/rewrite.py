@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def command(
     from dtypefix.cli._progress import with_progress
     from dtypefix.cli._sink import sink_for
     from dtypefix.report import Report, View
+    from dtypefix.report.formats.text import headline
 
     if diff and format_name != "text":
         raise UserError("--diff prints a diff, not a report; leave --format out")
@@ -79,6 +81,8 @@ def command(
         _run.show(report, format_name, View(show_notes, show_evidence))
     else:
         _run.show_skipped(report)
+        if diff and changed:
+            headline(report, sys.stderr)
     if diff or check:
         failed = bool(changed)
     else:
