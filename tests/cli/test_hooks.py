@@ -50,7 +50,7 @@ def test_a_faulty_commit_is_refused_mended_and_then_passes(tmp_path: Path, outsi
     work.mkdir()
     call("git", "init", "--quiet", cwd=work)
     (work / ".pre-commit-config.yaml").write_text(
-        f"repos:\n- repo: {clone}\n  rev: {revision}\n  hooks:\n  - id: dtypefix-scan\n  - id: dtypefix-rewrite\n"
+        f"repos:\n- repo: {clone}\n  rev: {revision}\n  hooks: [id: dtypefix-scan, id: dtypefix-rewrite]\n"
     )
     call(sys.executable, "-m", "pre_commit", "install", cwd=work)
     (work / "scheme.py").write_text(FAULTY)
