@@ -56,12 +56,12 @@ def command(
     if sum((diff, check, output is not None)) > 1:
         raise UserError("choose one of --diff, --check and --output")
     where, rules = split(options)
-    library_options = _run.library_options(rules, unsafe_fixes=unsafe_fixes)
+    api_options = _run.api_options(rules, unsafe_fixes=unsafe_fixes)
     target = _run.find_target(where)
     results = []
     files = _run.input_files(target)
     with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
-        found = rewrite(files, library_options, _run.roots(target, where))
+        found = rewrite(files, api_options, _run.roots(target, where))
         absolute = {file.path: file.absolute for file in files}
         for result in with_progress(found, len(files), "Rewriting"):
             results.append(sink.take(result, absolute[result.path]))

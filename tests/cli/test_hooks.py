@@ -17,6 +17,8 @@ from vllm.config import get_current_vllm_config
 
 
 class Scheme:
+    scale_dtype = torch.float32
+
     def __init__(self):
         self.out_dtype = torch.get_default_dtype()
         self.input_dtype = get_current_vllm_config().model_config.dtype
@@ -60,7 +62,7 @@ def test_a_faulty_commit_is_refused_mended_and_then_passes(tmp_path: Path, outsi
     refused = call("git", "commit", "-m", "faulty", cwd=work, check=False)
     said = refused.stdout + refused.stderr
     assert refused.returncode == 1, said
-    assert "scheme.py:7:26: warning ambient-out-dtype: " in said
+    assert "scheme.py:9:26: warning ambient-out-dtype: " in said
     assert "fine.py:" not in said
     assert "files were modified by this hook" in said
     assert (work / "scheme.py").read_text() == MENDED
