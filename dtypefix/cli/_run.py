@@ -54,7 +54,7 @@ def roots(target: Target, options: TargetOptions) -> Roots:
     return Roots(search=(*target.search_roots, *vllm), base=target.root)
 
 
-def library_options(rules: RuleOptions, *, unsafe_fixes: bool = False) -> Options:
+def api_options(rules: RuleOptions, *, unsafe_fixes: bool = False) -> Options:
     """The library's options, the rules' names checked before anything is read.
 
     Raises:

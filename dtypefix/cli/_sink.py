@@ -45,6 +45,8 @@ class Sink:
         if changed:
             try:
                 self._put(result, file)
+            except BrokenPipeError:  # the reader of standard output has gone
+                raise
             except OSError as error:
                 skipped = Skipped(result.path, f"cannot be written: {error.strerror or error}")
             except UserError as error:

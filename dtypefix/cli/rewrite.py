@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +49,19 @@ def command(
     from dtypefix.cli._progress import with_progress
     from dtypefix.cli._sink import sink_for
     from dtypefix.report import Report, View
+    from dtypefix.report.formats.text import headline
 
     if diff and format_name != "text":
         raise UserError("--diff prints a diff, not a report; leave --format out")
     if sum((diff, check, output is not None)) > 1:
         raise UserError("choose one of --diff, --check and --output")
     where, rules = split(options)
-    library_options = _run.library_options(rules, unsafe_fixes=unsafe_fixes)
+    api_options = _run.api_options(rules, unsafe_fixes=unsafe_fixes)
     target = _run.find_target(where)
     results = []
     files = _run.input_files(target)
     with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
-        found = rewrite(files, library_options, _run.roots(target, where))
+        found = rewrite(files, api_options, _run.roots(target, where))
         absolute = {file.path: file.absolute for file in files}
         for result in with_progress(found, len(files), "Rewriting"):
             results.append(sink.take(result, absolute[result.path]))
@@ -79,6 +81,8 @@ def command(
         _run.show(report, format_name, View(show_notes, show_evidence))
     else:
         _run.show_skipped(report)
+        if diff and changed:
+            headline(report, sys.stderr)
     if diff or check:
         failed = bool(changed)
     else:

@@ -25,12 +25,10 @@ def command(format_name: str, show_notes: bool, show_evidence: bool, **options: 
     from dtypefix.report import Report, View
 
     where, rules = split(options)
-    library_options = _run.library_options(rules)
+    api_options = _run.api_options(rules)
     target = _run.find_target(where)
     files = _run.input_files(target)
-    results = list(
-        with_progress(scan(files, library_options, _run.roots(target, where)), len(files), "Scanning")
-    )
+    results = list(with_progress(scan(files, api_options, _run.roots(target, where)), len(files), "Scanning"))
     report = Report(
         mode="scan",
         root=str(target.root),

@@ -64,7 +64,7 @@ def package_roots(files: Iterable[Path]) -> tuple[Path, ...]:
 
     @cache
     def is_package(folder: Path) -> bool:
-        return (folder / "__init__.py").is_file()
+        return os.path.isfile(folder / "__init__.py")
 
     @cache
     def root(folder: Path) -> Path | None:
@@ -84,7 +84,7 @@ def unique(files: Iterable[Path]) -> tuple[Path, ...]:
         return os.path.realpath(folder)
 
     def identity(path: Path) -> str:
-        if path.is_symlink():
+        if os.path.islink(path):
             return os.path.realpath(path)
         return os.path.join(real_folder(os.path.dirname(path)), path.name)
 
