@@ -95,3 +95,21 @@ def _excludes(module: Module, stmt: ast.stmt, around: set[ast.AST]) -> bool:
             return mine is not None and below not in mine
         below = parent
     return False
+
+
+def path_through_alias(module: Module, expr: ast.expr) -> tuple[str, ...] | None:
+    """The attributes of ``self.a.b``, also where a local name stands for ``self.a``; ``()`` for ``self``."""
+    names: list[str] = []
+    root = expr
+    while isinstance(root, ast.Attribute):
+        names.insert(0, root.attr)
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return None
+    if root.id == "self":
+        return tuple(names)
+    values = bindings(module, root.id, root)
+    if len(values) != 1 or values[0].index is not None or not isinstance(values[0].value, ast.Attribute):
+        return None
+    head = path_through_alias(module, values[0].value)
+    return (*head, *names) if head is not None else None
