@@ -36,12 +36,7 @@ _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "
 # Names of tensor methods under which modules are called, too: `self.model.norm(x)`.
 _ALSO_MODULES = frozenset({"norm", "dot", "select", "clip", "index", "pad", "mode", "conj", "dropout"})
 _TENSOR_METHODS = ops.KNOWN_METHODS - frozenset(
-    """
-    dropout alpha_dropout pad interpolate grid_sample pixel_shuffle pixel_unshuffle normalize layer_norm
-    group_norm rms_norm batch_norm instance_norm avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d
-    max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool2d upsample fold gelu silu mish selu
-    softplus elu celu glu leaky_relu relu6 hardswish tanhshrink softsign logsigmoid one_hot
-    """.split()
+    ["dropout", "alpha_dropout", "pad", "interpolate", "grid_sample", "pixel_shuffle", "pixel_unshuffle", "normalize", "layer_norm", "group_norm", "rms_norm", "batch_norm", "instance_norm", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool2d", "upsample", "fold", "gelu", "silu", "mish", "selu", "softplus", "elu", "celu", "glu", "leaky_relu", "relu6", "hardswish", "tanhshrink", "softsign", "logsigmoid", "one_hot"]
 )
 
 
@@ -252,7 +247,11 @@ def _method_call(
     if form is Form.ANY:
         if name in _ALSO_MODULES and any(a.form in (Form.TENSOR, Form.ANY) for a in args.positional):
             return None
-        if receiver.kinds == {Kind.UNKNOWN} and name not in ops.CAST_METHODS and name not in ("to", "type_as"):
+        if (
+            receiver.kinds == {Kind.UNKNOWN}
+            and name not in ops.CAST_METHODS
+            and name not in ("to", "type_as")
+        ):
             return UNKNOWN
     return transfer.method(name, receiver, args)
 

@@ -12,7 +12,6 @@ from dtypefix.analysis.items import Environment, element, item_of, without_none
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS, Origins, mix_values
 from dtypefix.analysis.origins import (
     NONE,
-    NONE_ORIGIN,
     OTHER,
     UNKNOWN,
     Form,
@@ -25,13 +24,11 @@ from dtypefix.analysis.origins import (
     join,
     join_all,
     scalar,
-    with_step,
 )
 from dtypefix.analysis.transfer import compared, divided, same
 
 if TYPE_CHECKING:
     from dtypefix.analysis.surroundings import Surroundings
-
 
 
 class Expressions:
@@ -153,7 +150,11 @@ class Expressions:
         index = node.slice
         self.eval(index, env)
         constant = index.value if isinstance(index, ast.Constant) else None
-        if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
+        if (
+            isinstance(index, ast.UnaryOp)
+            and isinstance(index.op, ast.USub)
+            and isinstance(index.operand, ast.Constant)
+        ):
             constant = -index.operand.value if isinstance(index.operand.value, int) else None
         if base.form is Form.TUPLE:
             if isinstance(constant, int) and -len(base.elements) <= constant < len(base.elements):

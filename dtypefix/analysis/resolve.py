@@ -53,6 +53,7 @@ class Resolver:
         self.flows = flows
         self._attributes: dict[tuple[ast.ClassDef, str], Value | None] = {}
         self._layers: dict[tuple[ast.ClassDef, str], LayerUse | None] = {}
+        self._answers: dict[tuple[Origin, ast.AST], Value] = {}
         self._depth = 0
         self._working: set[object] = set()
 
@@ -63,12 +64,10 @@ class Resolver:
             return Value(value.form, frozenset(), elements, value.path, value.zero_dim, value.steps)
         if not any(o.kind in _OPEN for o in value.origins) or self._depth >= _MAX_DEPTH:
             return value
-        self._depth += 1
-        try:
-            found = [self._origin(origin, flow) for origin in value.alternatives]
-        finally:
-            self._depth -= 1
-        origins: Origins = frozenset().union(*(v.origins if v.form is not Form.TUPLE else item_origins(v) for v in found))
+        found = [self._kept_origin(origin, flow) for origin in value.alternatives]
+        origins: Origins = frozenset().union(
+            *(v.origins if v.form is not Form.TUPLE else item_origins(v) for v in found)
+        )
         form = value.form
         if form is Form.ANY and len(found) == 1:
             if found[0].form is Form.TUPLE:
@@ -81,6 +80,21 @@ class Resolver:
             steps += tuple(s for s in one.steps if s not in steps)
         zero = value.zero_dim or (len(found) == 1 and found[0].zero_dim)
         return Value(form, origins, value.elements, value.path, zero, steps)
+
+    def _kept_origin(self, origin: Origin, flow: Flow) -> Value:
+        """As :meth:`_origin`; answers that no limit of depth cut short are kept."""
+        if origin.kind not in _OPEN:
+            return _as_is(origin)
+        known = self._answers.get((origin, flow.node))
+        if known is None:
+            self._depth += 1
+            try:
+                known = self._origin(origin, flow)
+            finally:
+                self._depth -= 1
+            if not self._depth:
+                self._answers[(origin, flow.node)] = known
+        return known
 
     def _origin(self, origin: Origin, flow: Flow) -> Value:
         key = (origin, flow.node)
@@ -95,7 +109,7 @@ class Resolver:
                 found = self._output(origin, flow)
             elif origin.kind is Kind.PROMOTED:
                 parts = [Value(Form.TENSOR, self._origin(part, flow).origins) for part in origin.parts]
-                found = Value(Form.TENSOR, mix_all(parts, flow.default_dtype()))
+                found = Value(Form.ANY, mix_all(parts, flow.default_dtype()))
             return found if found is not None else _as_is(origin)
         finally:
             self._working.discard(key)
@@ -146,7 +160,11 @@ class Resolver:
         found: list[Value] = []
         for one in assigned:
             flows = self.flows.of(one.owner.module)
-            flow = flows.function(one.method) if one.method is not None else flows.function(one.owner.module.tree)
+            flow = (
+                flows.function(one.method)
+                if one.method is not None
+                else flows.function(one.owner.module.tree)
+            )
             if flow.running:
                 return None
             value = flow.value(one.value)
@@ -164,7 +182,11 @@ class Resolver:
     def _imported(self, dotted: str) -> Value | None:
         project = self.flows.project
         found = project.definition(dotted) if project is not None else None
-        if found is None or not isinstance(found.node, (ast.Assign, ast.AnnAssign)) or found.node.value is None:
+        if (
+            found is None
+            or not isinstance(found.node, (ast.Assign, ast.AnnAssign))
+            or found.node.value is None
+        ):
             return None
         flow = self.flows.of(found.module).function(found.module.tree)
         if flow.running:
@@ -239,7 +261,9 @@ class Resolver:
             return None
         return self._layer_output(use.layer, origin, call, flow, path)
 
-    def _layer_output(self, layer: Layer, origin: Origin, call: ast.Call, flow: Flow, path: str) -> Value | None:
+    def _layer_output(
+        self, layer: Layer, origin: Origin, call: ast.Call, flow: Flow, path: str
+    ) -> Value | None:
         entry: str | tuple[str, ...] = layer.output
         element = origin.at[2]
         if isinstance(entry, tuple):
@@ -273,7 +297,9 @@ class Resolver:
             owner = self.owner(flow)
             if owner is not None:
                 if parts[0] == "super()":
-                    methods = [(c, c.own_methods[parts[1]]) for c in owner.mro[1:] if parts[1] in c.own_methods]
+                    methods = [
+                        (c, c.own_methods[parts[1]]) for c in owner.mro[1:] if parts[1] in c.own_methods
+                    ]
                     found = methods[0] if methods else None
                 else:
                     found = owner.method(parts[1])
@@ -327,7 +353,13 @@ class Resolver:
         if value.form is Form.TUPLE:
             elements = tuple(
                 self._substituted(
-                    one, Origin(origin.kind, origin.detail, (), (*origin.at[:2], i + 1)), node, call, flow, inner, bound_self
+                    one,
+                    Origin(origin.kind, origin.detail, (), (*origin.at[:2], i + 1)),
+                    node,
+                    call,
+                    flow,
+                    inner,
+                    bound_self,
                 )
                 for i, one in enumerate(value.elements)
             )
@@ -340,9 +372,12 @@ class Resolver:
                 origins |= self._argument(one.detail, node, call, flow, inner, bound_self) or {origin}
             elif one.kind is Kind.PROMOTED:
                 parts = [
-                    Value(Form.TENSOR, self._substituted(
-                        Value(Form.TENSOR, frozenset({part})), origin, node, call, flow, inner, bound_self
-                    ).origins)
+                    Value(
+                        Form.TENSOR,
+                        self._substituted(
+                            Value(Form.TENSOR, frozenset({part})), origin, node, call, flow, inner, bound_self
+                        ).origins,
+                    )
                     for part in one.parts
                 ]
                 origins |= mix_all(parts, flow.default_dtype())

@@ -43,6 +43,13 @@ def last_name(expr: ast.expr) -> str:
     return expr.id if isinstance(expr, ast.Name) else ""
 
 
+def stands_inside(child: ast.AST, function: FunctionNode) -> bool:
+    """Whether a child of a ``def`` belongs to its body: arguments and decorators belong around it."""
+    return (
+        child is not function.args and child is not function.returns and child not in function.decorator_list
+    )
+
+
 class Scopes:
     """Answers for the functions of one module; every answer is computed once."""
 
@@ -69,7 +76,7 @@ class Scopes:
         """The scope of the place where a node stands. Default arguments run where the ``def`` does."""
         inner = node
         for parent in self.module.ancestors(node):
-            if isinstance(parent, FunctionNode) and inner is not parent.args and inner not in parent.decorator_list:
+            if isinstance(parent, FunctionNode) and stands_inside(inner, parent):
                 return self.of(parent)
             inner = parent
         return Scope.OUTSIDE
@@ -89,10 +96,14 @@ class Scopes:
                 return Scope.BOTH
             if function.name in knowledge.build_names:
                 return Scope.BUILD if self._built_with_model(owner) else Scope.UNKNOWN
-            if function.name in knowledge.outside_names or function.name.startswith(knowledge.outside_prefixes):
+            if function.name in knowledge.outside_names or function.name.startswith(
+                knowledge.outside_prefixes
+            ):
                 return Scope.OUTSIDE
         callers = self._callers.get((owner if isinstance(owner, ast.ClassDef) else None, function.name), ())
-        return _join({self.of(caller) if caller is not self._escaped else Scope.UNKNOWN for caller in callers})
+        return _join(
+            {self.of(caller) if caller is not self._escaped else Scope.UNKNOWN for caller in callers}
+        )
 
     def _built_with_model(self, owner: ast.ClassDef) -> bool:
         """Whether objects of a class are made while the model is, as far as the pack knows."""
@@ -115,7 +126,7 @@ class Scopes:
         return frozenset(found)
 
     # Stands for "handed on as a value", whose callers are not known.
-    _escaped: FunctionNode = ast.FunctionDef(name="")
+    _escaped: FunctionNode = ast.FunctionDef("", ast.arguments([], [], None, [], [], None, []), [], [])
 
     @cached_property
     def _callers(self) -> dict[tuple[ast.ClassDef | None, str], list[FunctionNode | None]]:

@@ -77,7 +77,12 @@ def _or_default(value: Value, default: Origins) -> Origins:
 
 
 def made(
-    node: ast.AST, verb: Verb, origins: Origins, *inputs: Value, form: Form = Form.TENSOR, zero_dim: bool = False
+    node: ast.AST,
+    verb: Verb,
+    origins: Origins,
+    *inputs: Value,
+    form: Form = Form.TENSOR,
+    zero_dim: bool = False,
 ) -> Value:
     """A value with these origins and a step that says what made it."""
     before: tuple[Step, ...] = ()
@@ -124,7 +129,9 @@ def _of_number(args: Args, numbers: Sequence[Value | None]) -> Value:
     details: set[str] = set()
     for number in numbers:
         if number is not None:
-            details |= {o.detail if o.kind is Kind.SCALAR else "?" for o in item_origins(number) or [None] if o}
+            details |= {
+                o.detail if o.kind is Kind.SCALAR else "?" for o in item_origins(number) or [None] if o
+            }
     if details and details <= {"bool", "int", "float"}:
         if "float" in details:
             default = args.default()
@@ -167,7 +174,11 @@ def _reduced(args: Args, operand: Value, default: Origins, whole: bool) -> Value
     given = args.keywords.get("dtype")
     if given is not None:
         return made(args.node, Verb.CAST, _or_default(given, operand.origins), operand, given)
-    integral = {o for o in operand.origins if o.kind is Kind.LITERAL and not o.detail.startswith(("float", "bfloat", "c"))}
+    integral = {
+        o
+        for o in operand.origins
+        if o.kind is Kind.LITERAL and not o.detail.startswith(("float", "bfloat", "c"))
+    }
     if integral:
         return made(args.node, Verb.MIXED, (operand.origins - integral) | default, operand)
     return Value(operand.form, operand.origins, (), "", operand.zero_dim or whole, operand.steps)
@@ -291,7 +302,9 @@ def method(name: str, receiver: Value, args: Args) -> Value | None:
         return same(receiver)
     if name == "type_as":
         other = args.get(0, "other") or UNKNOWN
-        return made(args.node, Verb.CAST, other.origins or UNKNOWN_ORIGINS, receiver, other, form=receiver.form)
+        return made(
+            args.node, Verb.CAST, other.origins or UNKNOWN_ORIGINS, receiver, other, form=receiver.form
+        )
     if name in ops.NEW_FACTORIES:
         given = args.keywords.get("dtype")
         if given is None:
