@@ -42,26 +42,16 @@ def _comments(module: Module) -> list[_Comment]:
         tokens = list(tokenize.tokenize(io.BytesIO(module.source).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
         return []
-    logical_start: int | None = None
     for token in tokens:
-        if token.type in (tokenize.NL, tokenize.NEWLINE):
-            if token.type == tokenize.NEWLINE:
-                logical_start = None
-            continue
         if token.type != tokenize.COMMENT:
-            if logical_start is None and token.type not in (
-                tokenize.INDENT,
-                tokenize.DEDENT,
-                tokenize.ENCODING,
-            ):
-                logical_start = token.start[0]
             continue
-        match = _COMMENT.match(token.string)
+        match = _COMMENT.search(token.string)
         if match is None:
             continue
         line, column = token.start
         prefix = module.lines[line - 1].decode(module.encoding)[:column]
-        start = module.line_starts[line - 1] + len(prefix.encode(module.encoding))
+        before = prefix + token.string[: match.start()]
+        start = module.line_starts[line - 1] + len(before.encode(module.encoding))
         alone = not prefix.strip()
         covers = _next_statement(module, line) if alone else range(line, line + 1)
         found.append(
@@ -168,7 +158,9 @@ def _without(module: Module, comment: _Comment, rule: str) -> Fix:
     rest = module.source[end:line_end].strip()
     if not before.strip() and not rest:
         start, end = line_start, line_end
-    elif not rest:
+    elif rest:
+        end += len(module.source[end:line_end]) - len(module.source[end:line_end].lstrip())
+    else:
         start -= len(before) - len(before.rstrip())
         end += len(module.source[end:line_end].rstrip(b"\r\n"))
     return Fix("safe", "remove the ignore comment", (Edit(start, end, ""),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,7 @@ class FileLookup:
                 (Path(*parts[:-1], parts[-1] + ".py"), False),
             ):
                 path = root / relative
-                if path.is_file():
+                if os.path.isfile(path):
                     try:
                         return ModuleSource(display_path(path, self.base), read_source(path), is_package)
                     except Unreadable:
@@ -92,7 +93,7 @@ def _line_length(settings: Path) -> int | None:
 
 @cache
 def _is_package(folder: Path) -> bool:
-    return (folder / "__init__.py").is_file()
+    return os.path.isfile(folder / "__init__.py")
 
 
 def module_name(path: Path, roots: Sequence[Path]) -> tuple[str, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import ssl
 import tarfile
 import tempfile
@@ -203,8 +204,8 @@ def _unknown(release: Release, known: Sequence[Version]) -> str:
 
 def _out_of_reach(release: Release, why: str) -> str:
     folder = sources_folder()
-    cached = sorted(path.name for path in folder.glob(f"{release.name}-[0-9]*") if path.is_dir())
-    versions = [name.removeprefix(f"{release.name}-") for name in cached]
+    cached = (path.name.removeprefix(f"{release.name}-") for path in folder.glob(f"{release.name}-[0-9]*"))
+    versions = sorted(cached, key=lambda text: [int(part) for part in re.findall(r"\d+", text)])
     kept = (
         f"kept there now: {', '.join(versions)}" if versions else f"none of {release.name} is kept there now"
     )

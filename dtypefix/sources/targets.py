@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dtypefix.errors import UserError
 from dtypefix.findings import Skipped
 from dtypefix.sources.listing import checkout_root, python_files
-from dtypefix.sources.target import Target, package_roots, printable, unique
+from dtypefix.sources.read import Unreadable
+from dtypefix.sources.target import Target, display_path, package_roots, printable, unique
 
 REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)\s*==\s*(?P<rest>.+)", re.DOTALL)
 SOURCE_FOLDERS = ("src", "python")  # where a checkout may keep its packages
@@ -29,7 +31,7 @@ def resolve(arguments: Sequence[str], *, working_directory: Path | None = None) 
         UserError: nothing can be read at all, a release is unknown or out of reach, or arguments of
             different kinds are mixed.
     """
-    here = working_directory or Path.cwd()
+    here = working_directory or _here()
     releases = [argument for argument in arguments if is_release(argument)]
     if not releases:
         return _paths(arguments, here)
@@ -52,9 +54,12 @@ def stdin_target(filename: str, *, working_directory: Path | None = None) -> Tar
 
     The file need not exist; its place decides its module name and where its imports are looked up.
     """
-    here = working_directory or Path.cwd()
+    here = working_directory or _here()
     file = _absolute(here, filename)
-    return Target("stdin", printable(filename), here, (file,), _search_roots((file,), file.parent, here))
+    top = _checkout_around(file.parent)
+    return Target(
+        "stdin", printable(filename), here, (file,), _search_roots((file,), top, here), checkout=top
+    )
 
 
 def vllm_root(argument: str, *, working_directory: Path | None = None) -> Path:
@@ -70,11 +75,11 @@ def vllm_root(argument: str, *, working_directory: Path | None = None) -> Path:
         if release.name != "vllm" or subpath:
             raise UserError(f"--vllm-root {argument}: give a folder or a whole release such as vllm==0.33.0")
         return release_root(release)
-    folder = _absolute(working_directory or Path.cwd(), argument)
-    if not folder.exists():
+    folder = _absolute(working_directory or _here(), argument)
+    if not os.path.isdir(folder):
         raise UserError(f"--vllm-root {printable(argument)}: no such directory")
     for candidate in (folder, folder.parent) if folder.name == "vllm" else (folder,):
-        if (candidate / "vllm" / "__init__.py").is_file():
+        if os.path.isfile(candidate / "vllm" / "__init__.py"):
             return candidate
     raise UserError(
         f"--vllm-root {printable(argument)}: no vllm package in it; name the folder that holds vllm/"
@@ -89,7 +94,7 @@ def _release(argument: str) -> Target:
     place = root / (subpath or package_folder(release))
     if not place.resolve().is_relative_to(root.resolve()):
         raise UserError(f"{argument}: {subpath} leads out of the release")
-    if not place.exists():
+    if not os.path.exists(place):
         raise UserError(f"{argument}: the release has no {place.relative_to(root)}")
     files = python_files(place) if place.is_dir() else [place]
     if not files:
@@ -100,49 +105,73 @@ def _release(argument: str) -> Target:
 def _paths(arguments: Sequence[str], here: Path) -> Target:
     files: list[Path] = []
     skipped: list[Skipped] = []
+
+    def unreadable(error: OSError) -> None:
+        skipped.append(Skipped(display_path(error.filename, here), f"cannot be read: {error.strerror}"))
+
     for argument in arguments:
-        path = _absolute(here, argument)
-        if path.is_dir():
-            inside = python_files(path)
-            files += inside
-            if not inside:
-                skipped.append(Skipped(printable(argument), "no Python files in this directory"))
-        elif path.exists() and not path.is_file():
-            skipped.append(
-                Skipped(
-                    printable(argument), "not a file or directory (use --stdin-filename F - to pipe source)"
-                )
-            )
-        elif path.is_file() or path.is_symlink():
-            files.append(path)
-        else:
-            skipped.append(Skipped(printable(argument), "no such file or directory"))
-    top = checkout_root(here) if not arguments else None
+        try:
+            files += _files_at(_absolute(here, argument), unreadable)
+        except Unreadable as error:
+            skipped.append(Skipped(printable(argument), str(error)))
     if not arguments:
-        files = python_files(top or here)
+        place = checkout_root(here) or here
+        files = python_files(place, unreadable)
         if not files:
             raise UserError(
-                f"no Python files in {printable(str(top or here))}: name files, a directory or vllm==VERSION"
+                f"no Python files in {printable(str(place))}: name files, a directory or vllm==VERSION"
             )
-    first = _absolute(here, arguments[0]) if arguments else top or here
     chosen = unique(files)
-    start = first if first.is_dir() else first.parent
+    top = _checkout_around(chosen[0].parent if chosen else here)
     return Target(
-        "paths", " ".join(arguments) or ".", here, chosen, _search_roots(chosen, start, here), tuple(skipped)
+        kind="paths",
+        label=" ".join(arguments) or ".",
+        root=here,
+        files=chosen,
+        search_roots=_search_roots(chosen, top, here),
+        skipped=tuple(skipped),
+        checkout=top,
     )
 
 
-def _search_roots(files: Sequence[Path], start: Path, here: Path) -> tuple[Path, ...]:
+def _files_at(path: Path, on_error: Callable[[OSError], None]) -> list[Path]:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            os.scandir(path).close()
+    except FileNotFoundError:
+        if path.is_symlink():  # reading it will say that it leads nowhere
+            return [path]
+        raise Unreadable("no such file or directory") from None
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror}") from None
+    if stat.S_ISREG(mode):
+        return [path]
+    if not stat.S_ISDIR(mode):
+        raise Unreadable("not a file or directory (use --stdin-filename F - to pipe source)")
+    inside = python_files(path, on_error)
+    if not inside:
+        raise Unreadable("no Python files in this directory")
+    return inside
+
+
+def _search_roots(files: Sequence[Path], top: Path | None, here: Path) -> tuple[Path, ...]:
     """Where imports are looked up: the folders of the packages at hand, then the checkout, then here."""
-    top = _checkout_marker(start)
-    around = [top, *(top / name for name in SOURCE_FOLDERS if (top / name).is_dir())] if top else []
+    around = [top, *(top / name for name in SOURCE_FOLDERS if os.path.isdir(top / name))] if top else []
     return tuple(dict.fromkeys((*package_roots(files), *around, here)))
 
 
-def _checkout_marker(start: Path) -> Path | None:
+def _checkout_around(start: Path) -> Path | None:
     # Asking git costs a process; its marker is enough to know where imports may live.
-    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+    return next((folder for folder in (start, *start.parents) if os.path.exists(folder / ".git")), None)
 
 
 def _absolute(here: Path, argument: str) -> Path:
     return Path(os.path.normpath(here / argument))
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UserError("the working directory is gone: change to one that exists") from None
