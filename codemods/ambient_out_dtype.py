@@ -32,12 +32,17 @@ class AmbientOutDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Calls of something named ``get_default_dtype``, or of a name imported or assigned from it."""
+        names = {AMBIENT.rpartition(".")[2]}
+        calls = []
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and not node.args and not node.keywords:
-                if isinstance(node.func, ast.Name) or (
-                    isinstance(node.func, ast.Attribute) and node.func.attr == "get_default_dtype"
-                ):
-                    yield node
+                calls.append(node)
+            elif isinstance(node, ast.alias) and node.name in names and node.asname:
+                names.add(node.asname)
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name | ast.Attribute):
+                if _target_name(node.value) in names:
+                    names.update(n for t in node.targets if (n := _target_name(t)))
+        return [call for call in calls if _target_name(call.func) in names]
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one read of the ambient dtype."""
@@ -250,7 +255,7 @@ class AmbientOutDtype(Rule):
             return Fix("safe", f"read {text}", (edit,))
         text = f"{CONFIG}().model_config.dtype"
         edits = [Edit(*self.module.byte_range(read), text)]
-        added = import_edit(self.module, "vllm.config", CONFIG)
+        added = import_edit(self.module, "vllm.config", CONFIG, self.project.line_length(self.module))
         return Fix("unsafe", f"read {text}", (*edits, *([added] if added else [])))
 
     def _may_repeat(self, other: ast.Attribute, read: ast.Call, function: FunctionNode) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dtypefix.analysis.project import Project
 from dtypefix.edits.fix_file import FixedFile, fix_file
-from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog
+from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
 from dtypefix.engine.examine import examine, wanted
 from dtypefix.engine.suppression import MARKER
 from dtypefix.findings import FileResult, Skipped
@@ -62,7 +62,8 @@ class _Run:
         )
         self.known = frozenset(catalog.by_name)
         self.roots = roots
-        self.project = Project(FileLookup(roots.search, roots.base, [f.absolute for f in files]))
+        lookup = FileLookup(roots.search, roots.base, [f.absolute for f in files])
+        self.project = Project(lookup, partial(load_knowledge, catalog.rules))
 
     def examine(self, file: InputFile, source: bytes) -> FileResult:
         """Run the rules over one version of a file."""

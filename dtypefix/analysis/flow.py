@@ -258,8 +258,8 @@ class Flow(Statements):
 class Flows:
     """The flows of one module, each computed when first asked about and kept.
 
-    ``project`` gives access to other files; without it only this module is looked into.
-    ``registry`` finds the flows of another module, for values that a base class decides.
+    ``project`` gives access to other files and classes; without it only single functions are
+    looked into. Use :meth:`dtypefix.analysis.project.Project.flows` rather than the constructor.
     """
 
     def __init__(self, module: Module, knowledge: Knowledge, project: Project | None = None) -> None:
@@ -272,7 +272,6 @@ class Flows:
         self.around = Surroundings(module, knowledge, self._global)
         self.resolver = Resolver(self)
         self._flows: dict[ast.AST, Flow] = {}
-        self._others: dict[str, tuple[Module, Flows]] = {}
 
     def value(self, expr: ast.AST) -> Value:
         """What is known of any expression of the module at its place; see :meth:`Flow.value`."""
@@ -301,15 +300,10 @@ class Flows:
         return known
 
     def of(self, module: Module) -> Flows:
-        """The flows of another module, kept with these."""
-        if module is self.module:
+        """The flows of another module."""
+        if module is self.module or self.project is None:
             return self
-        known = self._others.get(module.path)
-        if known is None or known[0] is not module:
-            flows = Flows(module, self.knowledge, self.project)
-            flows._others = self._others
-            known = self._others[module.path] = (module, flows)
-        return known[1]
+        return self.project.flows(module)
 
     def scope_at(self, node: ast.AST) -> Scope:
         """Whether the place of a node is reached in the build scope, outside, or both."""

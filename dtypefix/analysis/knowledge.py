@@ -9,10 +9,9 @@ itself are read with :meth:`Knowledge.table`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +60,14 @@ def _returns(value: Any) -> str | tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else str(value)
 
 
+def _tables(folder: Path) -> Iterator[Mapping[str, Any]]:
+    for file in sorted(folder.glob("*.toml")):
+        try:
+            yield tomllib.loads(file.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UserError(f"{file}: not valid TOML: {error}") from error
+
+
 class Knowledge:
     """The merged tables of a pack. Lists of rows are concatenated, the last row of a name wins."""
 
@@ -70,19 +77,22 @@ class Knowledge:
             self._merge(table)
 
     @classmethod
-    def load(cls, folder: Path | Traversable, extra: Iterable[Mapping[str, Any]] = ()) -> Knowledge:
+    def load(cls, folder: Path, extra: Iterable[Mapping[str, Any]] = ()) -> Knowledge:
         """Read every ``*.toml`` of a folder, then lay ``extra`` tables over them.
 
-        Raises :class:`UserError` for a file that is not valid TOML.
+        Raises:
+            UserError: a file is not valid TOML.
         """
-        tables: list[Mapping[str, Any]] = []
-        for file in sorted(folder.iterdir(), key=lambda f: f.name):
-            if file.name.endswith(".toml"):
-                try:
-                    tables.append(tomllib.loads(file.read_bytes().decode()))
-                except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                    raise UserError(f"knowledge: {file.name} is not valid TOML: {error}") from error
-        return cls([*tables, *extra])
+        return cls([*_tables(folder), *extra])
+
+    @classmethod
+    def merged(cls, folders: Iterable[Path]) -> Knowledge:
+        """The tables of several folders, later ones over earlier ones.
+
+        Raises:
+            UserError: a file is not valid TOML.
+        """
+        return cls(table for folder in folders for table in _tables(folder))
 
     def _merge(self, table: Mapping[str, Any]) -> None:
         for key, value in table.items():

@@ -177,7 +177,7 @@ class Resolver:
         for part in parts:
             if owner is None:
                 return None
-            built = owner.constructions(part)
+            built = _constructions(owner, part)
             classes = {c.cls.key: c.cls for c in built or () if c.cls is not None}
             if built is None or len(classes) != 1 or any(c.cls is None for c in built):
                 return None
@@ -189,7 +189,7 @@ class Resolver:
     def layer(self, path: str, flow: Flow) -> LayerUse | None:
         """The layer under a path such as ``self.model.fc``, or None when its class is not known."""
         parts = path.split(".")
-        if parts[0] != "self" or len(parts) < 2 or "[" in path or "(" in path:
+        if parts[0] != "self" or len(parts) < 2 or "(" in path or "'" in path:
             return None
         holder = self._class_at(self.owner(flow), parts[1:-1])
         if holder is None:
@@ -201,7 +201,7 @@ class Resolver:
 
     def _built(self, holder: ClassRef, name: str) -> LayerUse | None:
         uses: list[LayerUse] = []
-        for construction in holder.constructions(name) or ():
+        for construction in _constructions(holder, name) or ():
             layer = self.layer_of(construction)
             if layer is None:
                 return None
@@ -371,6 +371,32 @@ class Resolver:
         if given is not None:
             return item_origins(self.resolve(flow.plain(given), flow))
         return item_origins(_default_of(name, node, inner))
+
+
+_CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential"})
+
+
+def _constructions(owner: ClassRef, part: str) -> list[Construction] | None:
+    """What built an attribute, or for ``layers[]`` the modules in it."""
+    name, bracket, _ = part.partition("[")
+    built = owner.constructions(name)
+    if not bracket or built is None:
+        return built
+    found: list[Construction] = []
+    for container in built:
+        if container.dotted not in _CONTAINERS or not container.call.args:
+            return None
+        held = container.call.args[0]
+        items = [held.elt] if isinstance(held, (ast.ListComp, ast.GeneratorExp)) else []
+        if isinstance(held, (ast.List, ast.Tuple)):
+            items = list(held.elts)
+        for item in items:
+            if not isinstance(item, ast.Call):
+                return None
+            cls = owner.project.resolve_class(container.module, item.func)
+            dotted = cls.dotted if cls else owner.project.qualified(container.module, item.func)
+            found.append(type(container)(container.module, item, cls, dotted))
+    return found or None
 
 
 def _default_of(name: str, node: FunctionNode, inner: Flow) -> Value:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from dtypefix.analysis.module import Module
 from dtypefix.edits import check, compose
-from dtypefix.findings import FileResult, Finding, Skipped
+from dtypefix.edits.imports import orphaned_import_edits
+from dtypefix.findings import Edit, FileResult, Finding, Skipped
 
 ROUNDS = 10
 
@@ -58,8 +59,7 @@ def fix_file(
         if not chosen:
             break
         edits = compose.edits_of(chosen)
-        after = compose.apply(text, edits, Module(path, text).encoding)
-        problem = check.problem_with(path, text, after, edits)
+        after, problem = _edited(path, text, edits)
         if problem is None:
             result = examine(after)
             if result.skipped is not None:
@@ -75,6 +75,21 @@ def fix_file(
     else:
         deferred = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
     return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred))
+
+
+def _edited(path: str, source: bytes, edits: list[Edit]) -> tuple[bytes, str | None]:
+    """The file with the edits, and without imports that they left unused, or what is wrong with it."""
+    old = Module(path, source)
+    after = compose.apply(source, edits, old.encoding)
+    problem = check.problem_with(path, source, after, edits)
+    if problem is not None:
+        return source, problem
+    new = Module(path, after)
+    cleanup = orphaned_import_edits(old, new)
+    if not cleanup:
+        return after, None
+    cleaned = compose.apply(after, cleanup, new.encoding)
+    return cleaned, check.problem_with(path, after, cleaned, cleanup)
 
 
 def _repeats(chosen: list[Finding], before: FileResult, after: FileResult) -> bool:

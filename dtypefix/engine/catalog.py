@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dtypefix.errors import UserError
 
 if TYPE_CHECKING:
+    from dtypefix.analysis.knowledge import Knowledge
     from dtypefix.engine.rule import Rule
 
 ENTRY_POINTS = "dtypefix.rules"
@@ -216,3 +217,15 @@ def load_catalog(packs: Sequence[str] = ()) -> Catalog:
                 raise UserError(f"rule {rule.name} is defined by {rules[rule.name].path} and by {rule.path}")
             rules[rule.name] = rule
     return Catalog(tuple(sorted(rules.values(), key=lambda rule: rule.name)))
+
+
+def load_knowledge(rules: Iterable[RuleInfo]) -> Knowledge:
+    """The merged ``knowledge/*.toml`` tables of the packs that rules come from.
+
+    Raises:
+        UserError: a table is not valid TOML or holds an unknown value.
+    """
+    from dtypefix.analysis.knowledge import Knowledge
+
+    folders = dict.fromkeys(rule.path.parent / "knowledge" for rule in rules)
+    return Knowledge.merged(folder for folder in folders if folder.is_dir())

@@ -18,7 +18,7 @@ class Report:
 
     ``root`` is what paths are relative to, ``findings`` are those that remain, notes included, and
     ``examined`` is the number of files read. ``changed`` names the files that were rewritten, or that
-    would be in the mode ``preview``; ``deferred`` says which edits had to wait for another run.
+    would be in the mode ``preview``; ``deferred`` are findings whose fixes have to wait for another run.
     """
 
     mode: Mode
@@ -29,7 +29,7 @@ class Report:
     baselined: tuple[Finding, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     changed: tuple[str, ...] = ()
-    deferred: tuple[str, ...] = ()
+    deferred: tuple[Finding, ...] = ()
     examined: int = 0
 
     @cached_property

@@ -21,7 +21,8 @@ class Target:
 
     ``root`` is the directory that reported paths are relative to, ``files`` are absolute paths,
     ``search_roots`` the directories where imports are looked up, best first. ``skipped`` says which
-    arguments could not be used. Only files of kind ``paths`` may be written.
+    arguments could not be used, ``checkout`` is the top of the git checkout around the files. Only
+    files of kind ``paths`` may be written.
     """
 
     kind: Kind
@@ -30,6 +31,7 @@ class Target:
     files: tuple[Path, ...]
     search_roots: tuple[Path, ...]
     skipped: tuple[Skipped, ...] = ()
+    checkout: Path | None = None
 
     @property
     def read_only(self) -> bool:

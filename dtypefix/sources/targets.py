@@ -54,7 +54,10 @@ def stdin_target(filename: str, *, working_directory: Path | None = None) -> Tar
     """
     here = working_directory or Path.cwd()
     file = _absolute(here, filename)
-    return Target("stdin", printable(filename), here, (file,), _search_roots((file,), file.parent, here))
+    top = _checkout_around(file.parent)
+    return Target(
+        "stdin", printable(filename), here, (file,), _search_roots((file,), top, here), checkout=top
+    )
 
 
 def vllm_root(argument: str, *, working_directory: Path | None = None) -> Path:
@@ -124,22 +127,26 @@ def _paths(arguments: Sequence[str], here: Path) -> Target:
             raise UserError(
                 f"no Python files in {printable(str(top or here))}: name files, a directory or vllm==VERSION"
             )
-    first = _absolute(here, arguments[0]) if arguments else top or here
     chosen = unique(files)
-    start = first if first.is_dir() else first.parent
+    top = _checkout_around(chosen[0].parent if chosen else here)
     return Target(
-        "paths", " ".join(arguments) or ".", here, chosen, _search_roots(chosen, start, here), tuple(skipped)
+        "paths",
+        " ".join(arguments) or ".",
+        here,
+        chosen,
+        _search_roots(chosen, top, here),
+        tuple(skipped),
+        top,
     )
 
 
-def _search_roots(files: Sequence[Path], start: Path, here: Path) -> tuple[Path, ...]:
+def _search_roots(files: Sequence[Path], top: Path | None, here: Path) -> tuple[Path, ...]:
     """Where imports are looked up: the folders of the packages at hand, then the checkout, then here."""
-    top = _checkout_marker(start)
     around = [top, *(top / name for name in SOURCE_FOLDERS if (top / name).is_dir())] if top else []
     return tuple(dict.fromkeys((*package_roots(files), *around, here)))
 
 
-def _checkout_marker(start: Path) -> Path | None:
+def _checkout_around(start: Path) -> Path | None:
     # Asking git costs a process; its marker is enough to know where imports may live.
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
 

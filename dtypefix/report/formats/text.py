@@ -107,8 +107,8 @@ def _asides(report: Report, notes: int, view: View) -> Iterator[str]:
         yield f"{plural(len(report.suppressed), 'finding')} suppressed by comments."
     if report.baselined:
         yield f"{plural(len(report.baselined), 'finding')} known from the baseline."
-    for reason in report.deferred:
-        yield f"Deferred: {_one_line(reason)}"
+    if report.deferred:
+        yield f"Left {_fixes(len(report.deferred), 'overlapping')} for another run."
     if report.skipped:
         yield f"{plural(len(report.skipped), 'file')} skipped."
 
@@ -116,9 +116,9 @@ def _asides(report: Report, notes: int, view: View) -> Iterator[str]:
 def _next_step(report: Report, counted: Sequence[Finding]) -> Iterator[str]:
     kinds = Counter(kind_of(finding) for finding in counted)
     if report.mode == "scan" and kinds["safe"]:
-        yield f"`dtypefix rewrite` applies the {_fixes(kinds['safe'], 'safe')}; --diff only shows what it does."
+        yield f"`dtypefix rewrite` applies the {_fixes(kinds['safe'], 'safe')}; --diff only shows them."
     if kinds["unsafe"]:
-        yield f"`dtypefix rewrite --unsafe-fixes` adds the {_fixes(kinds['unsafe'], 'unsafe')}: review them."
+        yield f"`dtypefix rewrite --unsafe-fixes` adds {kinds['unsafe']} unsafe, for you to review."
 
 
 def _fixes(number: int, kind: str) -> str:
