@@ -135,7 +135,7 @@ class HardCodedFp8Format(Rule):
         edits = [Edit(*self.module.byte_range(use.node), text) for use in found]
         bound = self.project.imports(self.module).from_modules().get(PLATFORM)
         if bound is None:
-            added = import_edit(self.module, PLATFORMS, PLATFORM)
+            added = import_edit(self.module, PLATFORMS, PLATFORM, self.project.line_length(self.module))
             if added is None:
                 return None
             edits.append(added)
