@@ -35,7 +35,7 @@ def model_cases(tree: Path, places: Iterable[Place]) -> tuple[list[dict[str, Any
         for entry in catalogue.architectures_of(tree, place.path):
             found = [case for case in known if case["class"] == entry.class_name]
             for case in found or _guess(entry):
-                for variant in _variants(case):
+                for variant in _variants(case) if found else [case]:
                     cases.setdefault(variant["name"], variant)
                     if variant["name"] not in names:
                         names.append(variant["name"])

@@ -80,26 +80,35 @@ def seed_dummy_weights() -> None:
     """
     from vllm.model_executor.model_loader import dummy_loader
 
-    dummy_loader.initialize_dummy_weights = lambda model, *_, **__: fill(model)
+    # Up to 0.31 the loader fills a model at once, later ones a tensor at a time.
+    if hasattr(dummy_loader, "initialize_dummy_weights"):
+        dummy_loader.initialize_dummy_weights = lambda model, *_, **__: fill(model)
+    if hasattr(dummy_loader, "initialize_single_dummy_weight"):
+        dummy_loader.initialize_single_dummy_weight = lambda tensor, *_, name="", **__: fill_one(name, tensor)
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
 def fill(module: torch.nn.Module) -> None:
-    """Fill every parameter: scales constant, norms around one, the rest normal; seeded by name."""
+    """Fill every parameter of a module; see :func:`fill_one`."""
     for name, parameter in module.named_parameters():
-        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-        shape = tuple(parameter.shape)
-        if not parameter.dtype.is_floating_point:
-            low, high = (0, 2) if parameter.dtype == torch.uint8 else (-5, 5)
-            values = torch.randint(low, high, shape, generator=generator)
-        elif "scale" in name:
-            values = torch.full(shape, 0.02)
-        elif len(shape) == 1 and ("norm" in name or name.endswith("weight")):
-            values = 1 + 0.1 * torch.randn(shape, generator=generator)
-        else:
-            spread = 0.5 if parameter.dtype.itemsize == 1 else 0.05
-            values = spread * torch.randn(shape, generator=generator)
-        parameter.copy_(values.to(parameter.dtype))
+        fill_one(name, parameter)
+
+
+def fill_one(name: str, tensor: torch.Tensor) -> None:
+    """Fill a tensor: scales constant, norms around one, the rest normal; seeded by name and shape."""
+    shape = tuple(tensor.shape)
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{name}{shape}".encode()))
+    if not tensor.dtype.is_floating_point:
+        low, high = (0, 2) if tensor.dtype == torch.uint8 else (-5, 5)
+        values = torch.randint(low, high, shape, generator=generator)
+    elif "scale" in name:
+        values = torch.full(shape, 0.02)
+    elif len(shape) == 1 and ("norm" in name or name.endswith("weight")):
+        values = 1 + 0.1 * torch.randn(shape, generator=generator)
+    else:
+        spread = 0.5 if tensor.dtype.itemsize == 1 else 0.05
+        values = spread * torch.randn(shape, generator=generator)
+    with torch.no_grad():
+        tensor.copy_(values.to(tensor.dtype))
 
 
 def write_models(models: dict[str, dict[str, Any]]) -> dict[str, str]:
