@@ -46,9 +46,12 @@ def scheme_config(name: str) -> dict[str, Any]:
     """The ``quantization_config`` of a scheme.
 
     Raises:
-        StopIteration: no scheme of that name.
+        LookupError: no scheme of that name, or one that quantises while it loads.
     """
-    return dict(next(s for s in _table("schemes")["scheme"] if s["name"] == name)["quantization_config"])
+    for scheme in schemes():
+        if scheme["name"] == name and "quantization_config" in scheme:
+            return dict(scheme["quantization_config"])
+    raise LookupError(name)
 
 
 @dataclass(frozen=True, slots=True)

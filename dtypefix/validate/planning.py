@@ -85,3 +85,15 @@ def model_folders(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
                 config["quantization_config"] = catalogue.scheme_config(scheme)
             folders[name] = config
     return folders
+
+
+def flip_cases() -> list[dict[str, Any]]:
+    """The cases of the flip and platform probes: every scheme, on the plain tiny model."""
+    return [
+        {
+            "name": scheme["name"],
+            "model": f"llama+{scheme['name']}" if "quantization_config" in scheme else "llama",
+            "quantization": scheme.get("quantization"),
+        }
+        for scheme in catalogue.schemes()
+    ]

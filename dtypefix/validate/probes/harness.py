@@ -148,6 +148,9 @@ def engine_config(
         "speculative_config": copy.deepcopy(speculative),
         "disable_log_stats": True,
     }
+    # FBGEMM's checkpoints still load, but only by this name.
+    if hasattr(EngineArgs, "allow_deprecated_quantization"):
+        arguments["allow_deprecated_quantization"] = True
     return EngineArgs(**(arguments | more)).create_engine_config(UsageContext.LLM_CLASS)
 
 

@@ -89,6 +89,7 @@ class Coverage:
         self._files = {os.path.join(root, *path.split("/")): path for path in paths}
         self.lines: set[tuple[str, int]] = set()
         self.attributes: dict[str, str] = {}
+        self.owners: dict[str, list[str]] = {}
 
     def __enter__(self) -> Coverage:
         import sys
@@ -100,6 +101,13 @@ class Coverage:
         import sys
 
         sys.settrace(None)
+
+    def note(self, owner: object) -> None:
+        """Record the dtypes an object holds and the classes it is of."""
+        held = own_dtypes(owner)
+        if held:
+            self.attributes.update(held)
+            self.owners[type(owner).__name__] = [cls.__name__ for cls in type(owner).__mro__]
 
     def _call(self, frame: FrameType, event: str, arg: object) -> Any:
         path = self._files.get(frame.f_code.co_filename)
@@ -113,7 +121,7 @@ class Coverage:
             elif event == "return" and (owner := frame.f_locals.get("self")) is not None:
                 # Read on the way out, also on an exception: a constructor that stops further down
                 # has shown by then which dtype it took.
-                self.attributes.update(own_dtypes(owner))
+                self.note(owner)
             return local
 
         return local
