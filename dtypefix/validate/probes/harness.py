@@ -21,7 +21,7 @@ HIDDEN = 128
 DTYPES: tuple[torch.dtype, ...] = (torch.bfloat16, torch.float32, torch.float16)
 
 
-def prepare(session: Session, *, device: str = "cpu") -> None:
+def prepare(session: Session, *, device: str = "cpu", forced: bool = False) -> None:
     """Import vLLM from the overlay and take away what would hide the fault or need a worker.
 
     Raises:
@@ -50,12 +50,12 @@ def prepare(session: Session, *, device: str = "cpu") -> None:
     # Each architecture is otherwise inspected in a new process that imports all of vLLM again.
     if hasattr(registry, "_run_in_subprocess"):
         registry._run_in_subprocess = lambda function: function()
-    with contextlib.suppress(ImportError):
-        # 0.32 on: the loader calls torch.accelerator, which raises on a CPU outside a worker.
-        from vllm.v1.worker import cpu_model_runner
+    if device == "cpu" and not forced:
+        with contextlib.suppress(ImportError, AttributeError):
+            # 0.32 on: the loader calls torch.accelerator, which raises on a CPU outside a worker.
+            from vllm.v1.worker.cpu_model_runner import _set_torch_accelerator_to_noop
 
-        if device == "cpu" and hasattr(cpu_model_runner, "_set_torch_accelerator_to_noop"):
-            cpu_model_runner._set_torch_accelerator_to_noop()
+            _set_torch_accelerator_to_noop()
     seed_dummy_weights()
 
 

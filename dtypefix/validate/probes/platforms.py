@@ -16,6 +16,6 @@ def main(request: str) -> None:
     """Run every case of a request."""
     session = Session(request)
     facts = force(session.request["platform"], Path(session.request["csrc"]))
-    prepare(session)
+    prepare(session, forced=True)
     session.fact(**facts)
     run_cases(session, lambda: FakeTensorMode(allow_non_fake_inputs=True), executed=False)

@@ -42,13 +42,10 @@ def define(csrc: Path, family: str) -> tuple[int, list[str]]:
             continue
         text = _COMMENT.sub("", file.read_text("utf-8", "replace"))
         base = "_moe_C" if "moe" in parts else "_rocm_C" if "rocm" in parts else "_C"
-        spaces = {}
-        for match in _LIBRARY.finditer(text):
-            name, suffix = match["name"], match["suffix"] or ""
-            spaces[match["variable"]] = base + suffix if name in (None, "TORCH_EXTENSION_NAME") else name
+        blocks = list(_LIBRARY.finditer(text))
         for match in _DEFINITION.finditer(text):
             schema = "".join(re.findall(r"\"((?:[^\"\\]|\\.)*)\"", match[2]))
-            space = spaces.get(match[1], base)
+            space = _space(blocks, match, base)
             name = schema.partition("(")[0].strip()
             if "(" not in schema or torch._C._dispatch_has_kernel(f"{space}::{name}"):
                 continue
@@ -63,3 +60,12 @@ def define(csrc: Path, family: str) -> tuple[int, list[str]]:
             _alive.append(library)
             defined += 1
     return defined, refused
+
+
+def _space(blocks: list[re.Match[str]], definition: re.Match[str], base: str) -> str:
+    """The namespace of the nearest library block above a definition that names its variable."""
+    for block in reversed(blocks):
+        if block.start() < definition.start() and block["variable"] == definition[1]:
+            name, suffix = block["name"], block["suffix"] or ""
+            return base + suffix if name in (None, "TORCH_EXTENSION_NAME") else name
+    return base
