@@ -47,7 +47,7 @@ class Module:
 
     @cached_property
     def lines(self) -> list[bytes]:
-        """The physical lines with their endings; only ``\\n``, ``\\r\\n`` and ``\\r`` end a line."""
+        """The physical lines with their endings: a line feed, a carriage return or both end a line."""
         return self.source.removeprefix(BOM).splitlines(keepends=True)
 
     @cached_property
@@ -163,5 +163,6 @@ class Module:
                 for name in names:
                     if not (fallback and name in found):
                         found[name] = stmt
+
         collect(self.tree.body, False)
         return found

@@ -1,0 +1,38 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RELEASE ?= vllm==0.20.2
+
+help:  ## Show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "dtypefix needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+demo: $(READY)  ## Scan a vLLM release (0.20.2) and show its repair as a diff
+	$(BIN)/dtypefix scan $(RELEASE) || test $$? -eq 1
+	$(BIN)/dtypefix rewrite --diff $(RELEASE) || test $$? -eq 1
+
+test: $(READY)  ## Run the tests; the releases they read are fetched once
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)  ## Check style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(READY)  ## Put the code into shape
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:  ## Remove the environment and the caches of the tools
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

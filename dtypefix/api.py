@@ -1,0 +1,127 @@
+"""The library behind every front end: scan and rewrite as generators of results.
+
+>>> from dtypefix.api import InputFile, Options, Roots, scan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from dtypefix.analysis.project import Project
+from dtypefix.edits.fix_file import FixedFile, fix_file
+from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog
+from dtypefix.engine.examine import examine, wanted
+from dtypefix.engine.suppression import MARKER
+from dtypefix.findings import FileResult, Skipped
+from dtypefix.sources.lookup import FileLookup, module_name
+from dtypefix.sources.read import Unreadable, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look for and what to apply.
+
+    ``select``, ``extend_select`` and ``ignore`` take rule names, group names and ``ALL``;
+    ``packs`` are rule packages besides the installed ones.
+    """
+
+    select: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe_fixes: bool = False
+    packs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file: ``path`` as reports name it, where it lies, and its bytes if they are not on disk."""
+
+    path: str
+    absolute: Path
+    source: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where imports are looked up, best first, and what reported paths are relative to."""
+
+    search: tuple[Path, ...]
+    base: Path
+
+
+class _Run:
+    """The rules and the look-ups that the files of one run share."""
+
+    def __init__(self, files: Sequence[InputFile], options: Options, roots: Roots) -> None:
+        catalog: Catalog = load_catalog(options.packs)
+        self.rules: tuple[RuleInfo, ...] = catalog.select(
+            options.select, options.extend_select, options.ignore
+        )
+        self.known = frozenset(catalog.by_name)
+        self.roots = roots
+        self.project = Project(FileLookup(roots.search, roots.base, [f.absolute for f in files]))
+
+    def examine(self, file: InputFile, source: bytes) -> FileResult:
+        """Run the rules over one version of a file."""
+        if MARKER not in source and not wanted(source, self.rules):
+            return FileResult(file.path)
+        name, is_package = module_name(file.absolute, self.roots.search)
+        return examine(
+            file.path,
+            source,
+            self.rules,
+            self.project,
+            name=name,
+            is_package=is_package,
+            known_rules=self.known,
+        )
+
+
+def _read(file: InputFile) -> bytes | Skipped:
+    if file.source is not None:
+        return file.source
+    try:
+        return read_source(file.absolute)
+    except Unreadable as error:
+        return Skipped(file.path, str(error))
+
+
+def scan(files: Sequence[InputFile], options: Options, roots: Roots) -> Iterator[FileResult]:
+    """Examine files, in the order given.
+
+    Yields:
+        One result a file; a file that cannot be examined has ``skipped`` set.
+
+    Raises:
+        UserError: a rule or group is unknown, or a pack does not load.
+    """
+    run = _Run(files, options, roots)
+    for file in files:
+        source = _read(file)
+        if isinstance(source, Skipped):
+            yield FileResult(file.path, skipped=source)
+        else:
+            yield run.examine(file, source)
+
+
+def rewrite(files: Sequence[InputFile], options: Options, roots: Roots) -> Iterator[FixedFile]:
+    """Fix files in memory, in the order given; nothing is written.
+
+    Yields:
+        One result a file. ``remaining.skipped`` is set where the file could not be examined, and
+        ``problem`` where its fixes failed a check, so that it was left as it was.
+
+    Raises:
+        UserError: a rule or group is unknown, or a pack does not load.
+    """
+    run = _Run(files, options, roots)
+    applicable = {"safe", "unsafe"} if options.unsafe_fixes else {"safe"}
+    for file in files:
+        source = _read(file)
+        if isinstance(source, Skipped):
+            yield FixedFile(file.path, b"", b"", (), FileResult(file.path, skipped=source))
+        else:
+            yield fix_file(file.path, source, partial(run.examine, file), applicable)

@@ -1,0 +1,93 @@
+"""The options that commands share, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from dtypefix.report import format_names
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+EXIT_CODES = "0 nothing to report, 1 findings above note, 2 could not do all that was asked."
+
+
+def _names(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+
+
+def _selector(option: str, text: str) -> Callable[[Function], Function]:
+    return click.option(option, multiple=True, callback=_names, metavar="NAMES", help=text)
+
+
+def _stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    def apply(function: Function) -> Function:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """What to read, as given on the command line."""
+
+    paths: tuple[str, ...]
+    installed: bool
+    python: str | None
+    stdin_filename: str | None
+    vllm_root: str | None
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """Which rules to run, as given on the command line."""
+
+    select: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    isolated: bool
+
+
+target_options = _stack(
+    click.argument("paths", nargs=-1, metavar="[PATH | NAME==VERSION[:SUBPATH]]..."),
+    click.option("--installed", is_flag=True, help="Read the vLLM that --python would import."),
+    click.option(
+        "--python", metavar="PATH", help="Interpreter or environment for --installed (default: on PATH)."
+    ),
+    click.option("--stdin-filename", metavar="FILE", help="Treat source on standard input (PATH -) as FILE."),
+    click.option(
+        "--vllm-root", metavar="PATH|vllm==X", help="Where a plug-in's vLLM base classes come from."
+    ),
+)
+
+rule_options = _stack(
+    _selector("--select", "Run these rules or groups only (or ALL); comma-separated."),
+    _selector("--extend-select", "Run these besides."),
+    _selector("--ignore", "Leave these out."),
+    click.option("--isolated", is_flag=True, help="Ignore configuration files."),
+)
+
+report_options = _stack(
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice(format_names()),
+        default="text",
+        help="Form of the report.",
+    ),
+    click.option("--show-notes", is_flag=True, help="List notes too (text)."),
+    click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),
+)
+
+
+def split(options: dict[str, Any]) -> tuple[TargetOptions, RuleOptions]:
+    """The target and the rule options out of a command's keyword arguments."""
+    return (
+        TargetOptions(**{name: options[name] for name in TargetOptions.__dataclass_fields__}),
+        RuleOptions(**{name: options[name] for name in RuleOptions.__dataclass_fields__}),
+    )

@@ -1,0 +1,97 @@
+"""From options to a call of the library, and from its results to a report and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from dtypefix.api import InputFile, Options, Roots
+from dtypefix.cli._options import RuleOptions, TargetOptions
+from dtypefix.errors import UserError
+from dtypefix.report import Report, View, render
+from dtypefix.sources.target import Target
+from dtypefix.sources.targets import resolve, stdin_target, vllm_root
+
+STDIN = "-"
+
+
+def find_target(options: TargetOptions) -> Target:
+    """What to read.
+
+    Raises:
+        UserError: the options contradict each other, or nothing can be read.
+    """
+    if options.python and not options.installed:
+        raise UserError("--python says which interpreter --installed asks; give both")
+    if options.stdin_filename or STDIN in options.paths:
+        return _standard_input(options)
+    if not options.installed:
+        return resolve(options.paths)
+    if options.paths:
+        raise UserError("--installed reads the whole installed package; leave the paths out")
+    from dtypefix.sources.installed import installed_target
+
+    return installed_target(options.python)
+
+
+def _standard_input(options: TargetOptions) -> Target:
+    if not options.stdin_filename:
+        raise UserError("source on standard input needs a name: --stdin-filename vllm/some/file.py -")
+    if options.installed or any(path != STDIN for path in options.paths):
+        raise UserError("--stdin-filename reads standard input alone; leave the other paths out")
+    return stdin_target(options.stdin_filename)
+
+
+def input_files(target: Target) -> list[InputFile]:
+    """The files of a target as the library takes them; standard input is read here."""
+    source = sys.stdin.buffer.read() if target.kind == "stdin" else None
+    return [InputFile(path=target.display(file), absolute=file, source=source) for file in target.files]
+
+
+def roots(target: Target, options: TargetOptions) -> Roots:
+    """Where imports of the target's files are looked up."""
+    vllm = (vllm_root(options.vllm_root),) if options.vllm_root else ()
+    return Roots(search=(*target.search_roots, *vllm), base=target.root)
+
+
+def library_options(rules: RuleOptions, *, unsafe_fixes: bool = False) -> Options:
+    """The library's options, the rules' names checked before anything is read.
+
+    Raises:
+        UserError: a rule or group is unknown.
+    """
+    from dtypefix.engine.catalog import load_catalog
+
+    load_catalog().select(rules.select, rules.extend_select, rules.ignore)
+    return Options(
+        select=rules.select,
+        extend_select=rules.extend_select,
+        ignore=rules.ignore,
+        unsafe_fixes=unsafe_fixes,
+    )
+
+
+def show(report: Report, format_name: str, view: View) -> None:
+    """Write the report to standard output, and in text what could not be read to standard error."""
+    render(format_name, report, view, sys.stdout)
+    if format_name == "text":
+        show_skipped(report)
+
+
+def show_skipped(report: Report) -> None:
+    """Say on standard error which files could not be read or written."""
+    sys.stdout.flush()
+    for skipped in report.skipped:
+        print(f"dtypefix: {skipped.path}: {skipped.reason}", file=sys.stderr)
+
+
+def exit_status(report: Report, *, failed: bool) -> int:
+    """2 if something could not be done, else 1 if the run ``failed``, else 0."""
+    if report.skipped:
+        return 2
+    return 1 if failed else 0
+
+
+def has_counting(findings: Sequence[object]) -> bool:
+    """Whether a warning or an error is among the findings."""
+    return any(getattr(finding, "counts", False) for finding in findings)

@@ -1,0 +1,25 @@
+"""``dtypefix explain``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from dtypefix.engine.catalog import load_catalog
+from dtypefix.report.paint import wants_colour
+
+
+@click.command("explain", epilog="Exit status: 0, or 2 if there is no such rule.")
+@click.argument("rule", metavar="RULE")
+def command(rule: str) -> int:
+    """Print the page of a rule: what it finds, why that is wrong, what to write and what the fix does."""
+    page = load_catalog().get(rule).page
+    if not wants_colour(sys.stdout):
+        print(page.rstrip("\n"))
+        return 0
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(file=sys.stdout, force_terminal=True).print(Markdown(page))
+    return 0

@@ -1,0 +1,86 @@
+"""``dtypefix rewrite``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dtypefix.cli._options import report_options, rule_options, split, target_options
+from dtypefix.errors import UserError
+
+EPILOG = (
+    "Exit status: 1 if a warning or error remains (with --check and --diff: if a file would change), "
+    "0 if not, 2 if it could not do all that was asked."
+)
+
+
+@click.command("rewrite", epilog=EPILOG)
+@target_options
+@click.option(
+    "--diff", is_flag=True, help="Print what would change as a diff for `git apply`; write nothing."
+)
+@click.option("--check", is_flag=True, help="Only say what would change; write nothing.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply the fixes that need a reader too.")
+@click.option("--output", metavar="DIR", help="Write a repaired copy of a release into the new folder DIR.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a file was changed.")
+@rule_options
+@report_options
+def command(
+    diff: bool,
+    check: bool,
+    unsafe_fixes: bool,
+    output: str | None,
+    exit_non_zero_on_fix: bool,
+    format_name: str,
+    show_notes: bool,
+    show_evidence: bool,
+    **options: Any,
+) -> int:
+    """Repair dtype faults in place, where the repair is safe.
+
+    A fix is safe when it changes nothing where dtypes already agree, is right where they do not, and
+    every name it reads was found. Without a PATH it works on the git checkout you stand in.
+    """
+    from dtypefix.api import rewrite
+    from dtypefix.cli import _run
+    from dtypefix.cli._progress import with_progress
+    from dtypefix.cli._sink import sink_for
+    from dtypefix.report import Report, View
+
+    if diff and format_name != "text":
+        raise UserError("--diff prints a diff, not a report; leave --format out")
+    if sum((diff, check, output is not None)) > 1:
+        raise UserError("choose one of --diff, --check and --output")
+    where, rules = split(options)
+    library_options = _run.library_options(rules, unsafe_fixes=unsafe_fixes)
+    target = _run.find_target(where)
+    results = []
+    files = _run.input_files(target)
+    with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
+        found = rewrite(files, library_options, _run.roots(target, where))
+        absolute = {file.path: file.absolute for file in files}
+        for result in with_progress(found, len(files), "Rewriting"):
+            results.append(sink.take(result, absolute[result.path]))
+    changed = [result for result in results if result.changed]
+    report = Report(
+        mode="preview" if diff or check else "rewrite",
+        root=str(target.root),
+        findings=tuple(finding for result in results for finding in result.remaining),
+        fixed=tuple(finding for result in changed for finding in result.fixed),
+        suppressed=tuple(finding for result in results for finding in result.suppressed),
+        skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
+        changed=tuple(result.path for result in changed),
+        deferred=tuple(finding for result in results for finding in result.deferred),
+        examined=sum(1 for result in results if not result.skipped),
+    )
+    if sink.shows_report:
+        _run.show(report, format_name, View(show_notes, show_evidence))
+    else:
+        _run.show_skipped(report)
+    if diff or check:
+        failed = bool(changed)
+    else:
+        failed = _run.has_counting(report.findings) or (exit_non_zero_on_fix and bool(changed))
+    return _run.exit_status(report, failed=failed)

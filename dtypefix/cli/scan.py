@@ -1,0 +1,43 @@
+"""``dtypefix scan``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dtypefix.cli._options import EXIT_CODES, report_options, rule_options, split, target_options
+
+
+@click.command("scan", epilog=f"Exit status: {EXIT_CODES}")
+@target_options
+@rule_options
+@report_options
+def command(format_name: str, show_notes: bool, show_evidence: bool, **options: Any) -> int:
+    """Report dtype faults and change nothing.
+
+    Without a PATH it reads the git checkout you stand in. NAME==VERSION is a source release (vllm, sglang
+    or vllm-ascend), fetched once and cached.
+    """
+    from dtypefix.api import scan
+    from dtypefix.cli import _run
+    from dtypefix.cli._progress import with_progress
+    from dtypefix.report import Report, View
+
+    where, rules = split(options)
+    library_options = _run.library_options(rules)
+    target = _run.find_target(where)
+    files = _run.input_files(target)
+    results = list(
+        with_progress(scan(files, library_options, _run.roots(target, where)), len(files), "Scanning")
+    )
+    report = Report(
+        mode="scan",
+        root=str(target.root),
+        findings=tuple(finding for result in results for finding in result.findings),
+        suppressed=tuple(finding for result in results for finding in result.suppressed),
+        skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
+        examined=sum(1 for result in results if not result.skipped),
+    )
+    _run.show(report, format_name, View(show_notes, show_evidence))
+    return _run.exit_status(report, failed=_run.has_counting(report.findings))

@@ -1,0 +1,109 @@
+"""Casting a parameter once, in the right place of a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.project import Project
+from dtypefix.edits.layout import fit
+from dtypefix.findings import Edit
+
+_DERIVED_FREE = frozenset({"shape", "ndim", "dtype", "device", "dim", "size", "numel"})
+
+
+def cast_before_use(
+    module: Module,
+    project: Project,
+    function: FunctionNode,
+    parameter: str,
+    dtype: str,
+    uses: Sequence[ast.Call],
+) -> tuple[Edit, ...] | None:
+    """Edits that cast ``parameter`` to ``dtype`` before anything is derived from it.
+
+    The cast is a statement of its own behind the early returns and argument checks that open the
+    function. Where the body stands on the ``def`` line, the parameter is cast where it is used.
+
+    Args:
+        module: the file that holds the function.
+        project: tells the line length that the tree's formatter uses.
+        function: the function whose parameter is cast.
+        parameter: its name.
+        dtype: the expression of the dtype.
+        uses: the calls that need the dtype.
+
+    Returns:
+        None when there is no place for the cast.
+    """
+    anchor = _anchor(function, parameter)
+    if anchor is None:
+        return None
+    if anchor.lineno == function.lineno or module.lines[anchor.lineno - 1][: anchor.col_offset].strip():
+        return _inline(module, uses, parameter, dtype)
+    line = anchor.lineno
+    while module.lines[line - 2].strip().startswith(b"#") and line - 1 > _last_line_before(function, anchor):
+        line -= 1
+    indent = module.lines[anchor.lineno - 1][: anchor.col_offset].decode(module.encoding)
+    statement = fit(f"{parameter} = {parameter}.to({dtype})", indent, project.line_length(module))
+    at = module.line_starts[line - 1]
+    return (Edit(at, at, statement + "\n"),)
+
+
+def _last_line_before(function: FunctionNode, anchor: ast.stmt) -> int:
+    """The last line of what precedes the anchor statement in the function."""
+    index = function.body.index(anchor)
+    if index:
+        return function.body[index - 1].end_lineno or anchor.lineno
+    header = [*ast.walk(function.args), *([function.returns] if function.returns else [])]
+    ends: list[int] = [n.end_lineno for n in header if isinstance(n, ast.arg | ast.expr) and n.end_lineno]
+    return max([function.lineno, *ends])
+
+
+def _anchor(function: FunctionNode, parameter: str) -> ast.stmt | None:
+    """The first statement behind the docstring, the early returns and the argument checks."""
+    body = function.body
+    position = 1 if ast.get_docstring(function, clean=False) is not None else 0
+    for index in range(position, len(body)):
+        stmt = body[index]
+        if isinstance(stmt, ast.Assert) or (isinstance(stmt, ast.If) and _is_guard(stmt)):
+            if _derives(stmt, parameter):
+                break
+            position = index + 1
+        elif _mentions(stmt, parameter) or isinstance(stmt, ast.Return):
+            break
+    return body[position] if position < len(body) else None
+
+
+def _is_guard(stmt: ast.If) -> bool:
+    return not stmt.orelse and isinstance(stmt.body[-1], ast.Return | ast.Raise)
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+
+
+def _derives(stmt: ast.stmt, parameter: str) -> bool:
+    """Whether a statement makes anything of the parameter but look at its shape or give it back."""
+    parents = {child: node for node in ast.walk(stmt) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(stmt):
+        if not isinstance(node, ast.Name) or node.id != parameter:
+            continue
+        around = parents.get(node)
+        if isinstance(node.ctx, ast.Store):
+            return True
+        looks = isinstance(around, ast.Attribute) and around.attr in _DERIVED_FREE
+        if not looks and not isinstance(around, ast.Return | ast.Compare | ast.FormattedValue):
+            return True
+    return False
+
+
+def _inline(module: Module, uses: Sequence[ast.Call], parameter: str, dtype: str) -> tuple[Edit, ...] | None:
+    edits = []
+    for call in uses:
+        for argument in call.args:
+            if isinstance(argument, ast.Name) and argument.id == parameter:
+                end = module.byte_range(argument)[1]
+                edits.append(Edit(end, end, f".to({dtype})"))
+    return tuple(edits) or None

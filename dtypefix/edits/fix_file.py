@@ -1,0 +1,100 @@
+"""Fixing one file: rounds of edits until nothing is left to do, each checked before it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from dtypefix.analysis.module import Module
+from dtypefix.edits import check, compose
+from dtypefix.edits.imports import orphaned_import_edits
+from dtypefix.findings import Edit, FileResult, Finding, Skipped
+
+ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FixedFile:
+    """What fixing one file came to.
+
+    ``after`` equals ``before`` when nothing was fixed. ``remaining`` is the result of the last
+    examination, of ``after``; ``deferred`` are fixes that were left because they overlap others
+    or because the rounds ran out; ``problem`` says why the file was left as it was.
+    """
+
+    path: str
+    before: bytes
+    after: bytes
+    fixed: tuple[Finding, ...]
+    remaining: FileResult
+    deferred: tuple[Finding, ...] = ()
+    problem: Skipped | None = None
+
+
+def fix_file(
+    path: str,
+    source: bytes,
+    examine: Callable[[bytes], FileResult],
+    applicable: Collection[str],
+) -> FixedFile:
+    """Apply the fixes of one file in memory.
+
+    Notes are never applied. After the last round the file must parse, differ only where it was
+    edited, and have no applicable fix left; otherwise it is given back as it was.
+
+    Args:
+        path: how the file is named in reports.
+        source: its bytes.
+        examine: runs the rules over a version of the file.
+        applicable: the applicabilities to apply, ``{"safe"}`` or ``{"safe", "unsafe"}``.
+    """
+    first = current = examine(source)
+    text = source
+    fixed: list[Finding] = []
+    deferred: list[Finding] = []
+    for _ in range(ROUNDS):
+        todo = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
+        chosen, deferred = compose.choose(todo)
+        if not chosen:
+            break
+        edits = compose.edits_of(chosen)
+        after, problem = _edited(path, text, edits)
+        if problem is None:
+            result = examine(after)
+            if result.skipped is not None:
+                problem = f"the edited file could not be examined: {result.skipped.reason}"
+            elif _repeats(chosen, current, result):
+                problem = f"the fix for {chosen[0].rule} does not settle its own finding"
+        if problem is not None:
+            return FixedFile(
+                path, source, source, (), first, problem=Skipped(path, f"left as it was: {problem}")
+            )
+        text, current = after, result
+        fixed.extend(chosen)
+    else:
+        deferred = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
+    return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred))
+
+
+def _edited(path: str, source: bytes, edits: list[Edit]) -> tuple[bytes, str | None]:
+    """The file with the edits, and without imports that they left unused, or what is wrong with it."""
+    old = Module(path, source)
+    after = compose.apply(source, edits, old.encoding)
+    problem = check.problem_with(path, source, after, edits)
+    if problem is not None:
+        return source, problem
+    new = Module(path, after)
+    cleanup = orphaned_import_edits(old, new)
+    if not cleanup:
+        return after, None
+    cleaned = compose.apply(after, cleanup, new.encoding)
+    return cleaned, check.problem_with(path, after, cleaned, cleanup)
+
+
+def _repeats(chosen: list[Finding], before: FileResult, after: FileResult) -> bool:
+    """Whether a finding that was just fixed is still there."""
+    fixed = Counter((f.rule, f.symbol, f.code) for f in chosen)
+    was = Counter((f.rule, f.symbol, f.code) for f in before.findings if f.counts)
+    now = Counter((f.rule, f.symbol, f.code) for f in after.findings if f.counts)
+    return any(now[key] > was[key] - count for key, count in fixed.items())

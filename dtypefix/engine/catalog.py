@@ -1,0 +1,218 @@
+"""Which rules there are: packs found by entry point, one ``name.py`` beside ``name.md`` each.
+
+A rule's page is read, its module is not: what the prefilter needs stands in the page's front
+matter (TOML between two ``+++`` lines), so a run without a candidate never imports LibCST.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtypefix.errors import UserError
+
+if TYPE_CHECKING:
+    from dtypefix.engine.rule import Rule
+
+ENTRY_POINTS = "dtypefix.rules"
+DEFAULT_GROUPS = ("core",)
+ALL = "ALL"
+_KEYS = {"summary", "group", "needles", "fix", "probes"}
+
+
+@dataclass(frozen=True)
+class RuleInfo:
+    """What is known of a rule without importing it.
+
+    ``needles`` are byte strings one of which a file must hold for the rule to look at it; ``fix``
+    says which applicability its fixes have (``safe``, ``unsafe``, ``manual`` or several);
+    ``probes`` names the validation probes that can show its rewrites right; ``page`` is the
+    Markdown page without its front matter.
+    """
+
+    name: str
+    group: str
+    summary: str
+    needles: tuple[bytes, ...]
+    fix: tuple[str, ...]
+    probes: tuple[str, ...]
+    page: str
+    module: str
+    path: Path
+
+    def load(self) -> type[Rule]:
+        """Import the rule's class.
+
+        Raises:
+            UserError: the module does not import, or holds no rule, or a visitor method of it is
+                named after no LibCST node.
+        """
+        import libcst
+
+        from dtypefix.engine.rule import Rule
+
+        try:
+            module = importlib.import_module(self.module)
+        except Exception as error:
+            raise UserError(f"rule {self.name}: {self.module} does not import: {error!r}") from error
+        found = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == self.module
+        ]
+        if len(found) != 1:
+            raise UserError(f"rule {self.name}: {self.module} must define exactly one Rule class")
+        for attribute in dir(found[0]):
+            kind, _, node = attribute.partition("_")
+            if kind in ("visit", "leave") and not hasattr(libcst, node):
+                raise UserError(f"rule {self.name}: {attribute} names no LibCST node, so it would never run")
+        found[0].name = self.name
+        return found[0]
+
+
+def split_page(text: str, where: str) -> tuple[dict[str, Any], str]:
+    """Split a rule page into its front matter and its Markdown.
+
+    Raises:
+        UserError: the page does not open with a ``+++`` block of valid TOML.
+    """
+    if not text.startswith("+++\n") or "\n+++\n" not in text:
+        raise UserError(f"{where}: a rule page opens with TOML front matter between two lines of +++")
+    head, _, page = text[4:].partition("\n+++\n")
+    try:
+        return tomllib.loads(head), page.lstrip("\n")
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where}: front matter: {error}") from error
+
+
+def read_rule(page_path: Path, package: str) -> RuleInfo:
+    """The rule of one page.
+
+    Raises:
+        UserError: the page or its front matter is not usable.
+    """
+    meta, page = split_page(page_path.read_text(encoding="utf-8"), str(page_path))
+    for key in meta.keys() - _KEYS:
+        raise UserError(f"{page_path}: unknown key {key!r} in the front matter")
+    for key in ("summary", "group", "needles"):
+        if not meta.get(key):
+            raise UserError(f"{page_path}: the front matter lacks {key!r}")
+    return RuleInfo(
+        name=page_path.stem.replace("_", "-"),
+        group=meta["group"],
+        summary=meta["summary"],
+        needles=tuple(needle.encode() for needle in meta["needles"]),
+        fix=tuple(meta.get("fix", ("manual",))),
+        probes=tuple(meta.get("probes", ())),
+        page=page,
+        module=f"{package}.{page_path.stem}",
+        path=page_path,
+    )
+
+
+def _pack(package: str) -> list[RuleInfo]:
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"rule pack {package}: {error}") from error
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(f"rule pack {package}: no such package")
+    found = []
+    for location in spec.submodule_search_locations:
+        for page in sorted(Path(location).glob("*.md")):
+            if page.with_suffix(".py").is_file():
+                found.append(read_rule(page, package))
+    if not found:
+        raise UserError(f"rule pack {package}: holds no rule (a name.py beside a name.md)")
+    return found
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All rules of all packs, in the order of their names."""
+
+    rules: tuple[RuleInfo, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, RuleInfo]:
+        """The rules by name."""
+        return {rule.name: rule for rule in self.rules}
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The names of all groups."""
+        return tuple(sorted({rule.group for rule in self.rules}))
+
+    def get(self, name: str) -> RuleInfo:
+        """The rule of a name.
+
+        Raises:
+            UserError: there is none; the nearest name is suggested.
+        """
+        if name in self.by_name:
+            return self.by_name[name]
+        raise UserError(f"unknown rule {name!r}{self._nearest(name)}; `dtypefix rules` lists them")
+
+    def _nearest(self, name: str) -> str:
+        known = [*self.by_name, *self.groups, ALL]
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        return f", did you mean {near[0]!r}?" if near else ""
+
+    def expand(self, selectors: Iterable[str]) -> set[str]:
+        """The names of the rules that selectors (a rule, a group or ``ALL``) stand for.
+
+        Raises:
+            UserError: a selector is none of these; the nearest is suggested.
+        """
+        names: set[str] = set()
+        for selector in selectors:
+            if selector == ALL:
+                names.update(self.by_name)
+            elif selector in self.by_name:
+                names.add(selector)
+            elif selector in self.groups:
+                names.update(rule.name for rule in self.rules if rule.group == selector)
+            else:
+                hint = self._nearest(selector)
+                raise UserError(f"unknown rule or group {selector!r}{hint}; `dtypefix rules` lists them")
+        return names
+
+    def select(
+        self, select: Sequence[str] = (), extend_select: Sequence[str] = (), ignore: Sequence[str] = ()
+    ) -> tuple[RuleInfo, ...]:
+        """The rules to run; without ``select`` those of the default group.
+
+        Raises:
+            UserError: a selector is unknown, or no rule is left.
+        """
+        chosen = self.expand(select or [g for g in DEFAULT_GROUPS if g in self.groups])
+        chosen |= self.expand(extend_select)
+        chosen -= self.expand(ignore)
+        if not chosen:
+            raise UserError("no rule is left to run: check --select and --ignore")
+        return tuple(rule for rule in self.rules if rule.name in chosen)
+
+
+def load_catalog(packs: Sequence[str] = ()) -> Catalog:
+    """Read the pages of every installed pack, and of the packages named besides.
+
+    Raises:
+        UserError: a pack cannot be read, or two packs define a rule of the same name.
+    """
+    from importlib.metadata import entry_points
+
+    packages = list(dict.fromkeys([*(ep.value for ep in entry_points(group=ENTRY_POINTS)), *packs]))
+    rules: dict[str, RuleInfo] = {}
+    for package in packages or ["codemods"]:
+        for rule in _pack(package):
+            if rule.name in rules:
+                raise UserError(f"rule {rule.name} is defined by {rules[rule.name].path} and by {rule.path}")
+            rules[rule.name] = rule
+    return Catalog(tuple(sorted(rules.values(), key=lambda rule: rule.name)))

@@ -1,0 +1,270 @@
+"""One file: bytes in, findings out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dtypefix.engine import suppression
+from dtypefix.engine.catalog import RuleInfo
+from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from dtypefix.analysis.module import Module
+    from dtypefix.analysis.project import Project
+    from dtypefix.engine.rule import Rule
+    from dtypefix.engine.units import Unit
+
+# A chain of 400 `+` overflows LibCST's recursive parser bindings at Python's default of 1,000.
+_RECURSION = 10_000
+_SPACE = re.compile(r"\s+")
+
+
+def wanted(source: bytes, rules: Sequence[RuleInfo]) -> list[RuleInfo]:
+    """The rules that have something to look for in a file, by a search of its bytes."""
+    return [rule for rule in rules if any(needle in source for needle in rule.needles)]
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+class FileContext:
+    """What the rules of one file share; see :class:`dtypefix.engine.rule.RuleContext`."""
+
+    def __init__(self, module: Module, project: Project) -> None:
+        self.module = module
+        self.project = project
+        self.findings: list[Finding] = []
+        self.rule: RuleInfo | None = None
+        self._unit: Unit | None = None
+        self._tree: cst.Module | None = None
+
+    def enter(self, unit: Unit, tree: cst.Module) -> None:
+        """Start on a unit; positions are computed only when a rule asks for one."""
+        self._unit, self._tree = unit, tree
+        self.__dict__.pop("_positions", None)
+        self.__dict__.pop("_by_position", None)
+
+    @cached_property
+    def _positions(self) -> dict[cst.CSTNode, cst.metadata.CodeRange]:
+        from libcst.metadata import MetadataWrapper, PositionProvider
+
+        assert self._tree is not None
+        wrapper = MetadataWrapper(self._tree, unsafe_skip_copy=True)
+        return dict(wrapper.resolve(PositionProvider))
+
+    @cached_property
+    def _by_position(self) -> dict[tuple[int, int], list[ast.AST]]:
+        assert self._unit is not None
+        found: dict[tuple[int, int], list[ast.AST]] = {}
+        for node in ast.walk(self._unit.node):
+            if hasattr(node, "lineno"):
+                found.setdefault(self.module.byte_range(node), []).append(node)
+        return found
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """The span of a LibCST node of the current unit."""
+        assert self._unit is not None
+        place = self._positions[node]
+        start = self._offset(place.start.line + self._unit.line_shift, place.start.column)
+        end = self._offset(place.end.line + self._unit.line_shift, place.end.column)
+        return self.module.span_of_bytes(start, end)
+
+    def _offset(self, line: int, column: int) -> int:
+        if line > len(self.module.lines):
+            return len(self.module.source)
+        text = self.module.lines[line - 1]
+        if not text.isascii():
+            column = len(text.decode(self.module.encoding)[:column].encode(self.module.encoding))
+        return self.module.line_starts[line - 1] + column
+
+    def ast_of(self, node: cst.CSTNode) -> ast.AST | None:
+        """The ``ast`` node where a LibCST node stands; None when the two do not correspond."""
+        import libcst as cst
+
+        span = self.span(node)
+        found = self._by_position.get((span.start_byte, span.end_byte), [])
+        if not found and isinstance(node, cst.Tuple):
+            return None
+        kind = ast.expr if isinstance(node, cst.BaseExpression) else ast.stmt
+        exact = [n for n in found if type(n).__name__ == type(node).__name__]
+        general = [n for n in found if isinstance(n, kind)]
+        return (exact or general or [None])[0]
+
+    def report(
+        self,
+        at: cst.CSTNode | ast.AST,
+        *,
+        level: Level,
+        message: str,
+        evidence: Sequence[Evidence] = (),
+        fix: Fix | None = None,
+        unfixed_reason: str | None = None,
+    ) -> None:
+        """Record a finding of the current rule."""
+        assert self.rule is not None
+        assert (fix is None) != (unfixed_reason is None), "a finding has a fix or says why it has none"
+        module = self.module
+        node = at if isinstance(at, ast.AST) else self.ast_of(at)
+        span = module.span(at) if isinstance(at, ast.AST) else self.span(at)
+        code = module.source[span.start_byte : span.end_byte].decode(module.encoding)
+        self.findings.append(
+            Finding(
+                rule=self.rule.name,
+                group=self.rule.group,
+                level=level,
+                path=module.path,
+                span=span,
+                symbol=module.symbol(node) if node is not None else "",
+                message=message,
+                evidence=tuple(evidence),
+                code=_SPACE.sub(" ", code),
+                fix=fix,
+                unfixed_reason=unfixed_reason,
+            )
+        )
+
+
+def examine(
+    path: str,
+    source: bytes,
+    rules: Sequence[RuleInfo],
+    project: Project,
+    *,
+    name: str = "",
+    is_package: bool = False,
+    known_rules: frozenset[str] = frozenset(),
+) -> FileResult:
+    """Run rules over one file.
+
+    Args:
+        path: how reports name the file.
+        source: its bytes as they lie on disk.
+        rules: the rules to run.
+        project: look-up of other files, shared by a run.
+        name: dotted module name, ``""`` when the file lies in no package.
+        is_package: whether it is an ``__init__.py``.
+        known_rules: names of all rules, selected or not, which a suppression may name.
+
+    Returns:
+        The findings, sorted and fingerprinted, or the reason why the file could not be examined.
+
+    Raises:
+        UserError: a rule does not load.
+    """
+    active = wanted(source, rules)
+    has_ignores = suppression.MARKER in source
+    if not active and not has_ignores:
+        return FileResult(path)
+    with _deep_recursion():
+        return _examine(path, source, active, rules, project, name, is_package, known_rules)
+
+
+def _examine(
+    path: str,
+    source: bytes,
+    active: Sequence[RuleInfo],
+    rules: Sequence[RuleInfo],
+    project: Project,
+    name: str,
+    is_package: bool,
+    known_rules: frozenset[str],
+) -> FileResult:
+    from dtypefix.analysis.module import Module
+
+    try:
+        module = Module(path, source, name, is_package)
+        text_error = None
+        module.source.decode(module.encoding)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        text_error = _parse_problem(error)
+    if text_error is not None:
+        return FileResult(path, skipped=Skipped(path, text_error))
+    project.add(module)
+    context = FileContext(module, project)
+    if active:
+        problem = _run(context, active)
+        if problem is not None:
+            return FileResult(path, skipped=Skipped(path, problem))
+    kept, suppressed = suppression.apply(
+        module, context.findings, {rule.name for rule in rules}, known_rules or {rule.name for rule in rules}
+    )
+    return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
+
+
+def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:
+    """Run the rules; returns why the file cannot be examined, if so."""
+    classes = [(info, info.load()) for info in active]
+    chosen = [(info, cls, list(cls.candidates(context.module))) for info, cls in classes]
+    chosen = [(info, cls, nodes) for info, cls, nodes in chosen if nodes]
+    if not chosen:
+        return None
+    import libcst as cst
+
+    from dtypefix.engine.units import units
+    from dtypefix.engine.visit import Walk
+
+    instances: list[Rule] = [cls(_Reporting(context, info)) for info, cls, _ in chosen]
+    walk = Walk(instances)
+    for unit in units(context.module, [node for _, _, nodes in chosen for node in nodes]):
+        try:
+            tree = cst.parse_module(unit.text)
+        except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
+            return _parse_problem(error)
+        context.enter(unit, tree)
+        tree.visit(walk)
+    return None
+
+
+class _Reporting:
+    """A file's context as one rule sees it: what it reports is filed under its name."""
+
+    def __init__(self, context: FileContext, rule: RuleInfo) -> None:
+        self._context = context
+        self._rule = rule
+        self.module = context.module
+        self.project = context.project
+        self.ast_of = context.ast_of
+        self.span = context.span
+
+    def report(
+        self,
+        at: cst.CSTNode | ast.AST,
+        *,
+        level: Level,
+        message: str,
+        evidence: Sequence[Evidence] = (),
+        fix: Fix | None = None,
+        unfixed_reason: str | None = None,
+    ) -> None:
+        self._context.rule = self._rule
+        self._context.report(
+            at, level=level, message=message, evidence=evidence, fix=fix, unfixed_reason=unfixed_reason
+        )
+
+
+def _parse_problem(error: BaseException) -> str:
+    if isinstance(error, RecursionError | MemoryError):
+        return "nested too deeply to parse"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not valid {error.encoding} at byte {error.start}"
+    if isinstance(error, SyntaxError):
+        message = (error.msg or "invalid syntax").removeprefix("(unicode error) ")
+        return (
+            f"syntax error at line {error.lineno}: {message}" if error.lineno else f"syntax error: {message}"
+        )
+    return f"cannot be parsed: {str(error).splitlines()[0]}"

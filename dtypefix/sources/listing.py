@@ -1,0 +1,103 @@
+"""Which Python files a directory holds: what git tracks or would track, else all but the usual litter."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+SUFFIX = ".py"
+LITTER = frozenset({"__pycache__", "node_modules", "site-packages"})
+
+
+def python_files(directory: Path) -> list[Path]:
+    """The Python files under ``directory``, sorted.
+
+    Inside a git checkout those are the tracked and the untracked but not ignored files, submodules and
+    nested checkouts included; a directory that is itself ignored, and any directory outside a checkout,
+    is walked, leaving out hidden directories, virtual environments and caches. Links to directories are
+    not followed, so a loop of links is harmless.
+    """
+    listed = _from_git(directory)
+    found = _walk(directory) if listed is None else _outside_environments(listed, directory)
+    return sorted(path for path in found if _is_candidate(path))
+
+
+def checkout_root(directory: Path) -> Path | None:
+    """The top of the git checkout around ``directory``; None outside one or without git."""
+    out = _git(directory, "rev-parse", "--show-toplevel")
+    return None if out is None else Path(os.fsdecode(out.rstrip(b"\n")))
+
+
+def _from_git(directory: Path) -> Iterable[Path] | None:
+    out = _git(directory, "ls-files", "-co", "--exclude-standard", "--deduplicate", "-z")
+    if out is None:
+        return None
+    if not out and _git(directory, "check-ignore", "-q", ".") is not None:
+        return None
+    return _entries(directory, out)
+
+
+def _entries(directory: Path, listing: bytes) -> Iterator[Path]:
+    for entry in listing.split(b"\0"):
+        if not entry:
+            continue
+        path = directory / os.fsdecode(entry)
+        # git names a submodule, or another checkout in this one, by its directory alone.
+        if entry.endswith(b"/") or (not entry.endswith(b".py") and _is_nested_checkout(path)):
+            yield from _from_git(path) or ()
+        else:
+            yield path
+
+
+def _is_nested_checkout(path: Path) -> bool:
+    return not path.is_symlink() and (path / ".git").exists()
+
+
+def _git(directory: Path, *arguments: str) -> bytes | None:
+    # A hook runs with GIT_DIR and GIT_INDEX_FILE of the outer repository, useless here.
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX"))
+    }
+    try:
+        done = subprocess.run(
+            ["git", "-C", os.fspath(directory), *arguments], capture_output=True, env=environment, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _walk(directory: Path) -> Iterator[Path]:
+    for folder, subfolders, names in os.walk(directory):
+        subfolders[:] = [
+            name
+            for name in subfolders
+            if not name.startswith(".") and name not in LITTER and not _is_environment(Path(folder, name))
+        ]
+        yield from (Path(folder, name) for name in names)
+
+
+def _outside_environments(paths: Iterable[Path], top: Path) -> Iterator[Path]:
+    @cache
+    def inside(folder: Path) -> bool:
+        return folder != top and (_is_environment(folder) or inside(folder.parent))
+
+    return (path for path in paths if path.suffix == SUFFIX and not inside(path.parent))
+
+
+def _is_environment(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").is_file()
+
+
+def _is_candidate(path: Path) -> bool:
+    """Whether a listed path is to be read: also a dangling link, so that it is reported, but no directory."""
+    if path.suffix != SUFFIX:
+        return False
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return path.is_symlink()
