@@ -97,3 +97,8 @@ def flip_cases() -> list[dict[str, Any]]:
         }
         for scheme in catalogue.schemes()
     ]
+
+
+def lora_cases(flips: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The schemes whose layers produce a real output on a CPU, for the LoRA symptom."""
+    return [case for case in flips if case["name"] in ("modelopt-fp8", "modelopt-fp8-pcpt")]

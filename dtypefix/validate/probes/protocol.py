@@ -58,9 +58,10 @@ class Session:
 
     def error(self, exception: BaseException) -> dict[str, Any]:
         """An exception as data: type, text, and the frames that lie in the tree, outermost first."""
+        stack = traceback.extract_tb(exception.__traceback__)
         frames = [
             {"path": path, "line": frame.lineno, "function": frame.name}
-            for frame in traceback.extract_tb(exception.__traceback__)
+            for frame in stack
             if (path := self.relative(frame.filename)) is not None
         ]
         text = str(exception).strip() or repr(exception)
@@ -69,6 +70,8 @@ class Session:
             "type": type(exception).__name__,
             "text": text[:600],
             "frames": frames,
+            # An assertion says what it wanted in its source line alone.
+            "source": stack[-1].line or "" if stack and isinstance(exception, AssertionError) else "",
             "cause": f"{type(cause).__name__}: {cause}"[:300] if cause is not None else "",
         }
 
