@@ -17,7 +17,9 @@ _REMOVED = "-"
 
 @cache
 def _table(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("dtypefix.validate.configs").joinpath(f"{name}.toml").read_text("utf-8"))
+    return tomllib.loads(
+        resources.files("dtypefix.validate.configs").joinpath(f"{name}.toml").read_text("utf-8")
+    )
 
 
 def model_config(name: str) -> dict[str, Any]:
@@ -90,9 +92,7 @@ def architectures_of(tree: Path, path: str) -> list[Registered]:
     """The registered classes that a file defines, its module in place of a package that picks by platform."""
     module = module_name(path)
     defined = {
-        node.name
-        for node in ast.parse((tree / path).read_bytes()).body
-        if isinstance(node, ast.ClassDef)
+        node.name for node in ast.parse((tree / path).read_bytes()).body if isinstance(node, ast.ClassDef)
     }
     return [
         Registered(entry.architecture, module, entry.class_name)

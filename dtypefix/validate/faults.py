@@ -8,31 +8,43 @@ from typing import Any
 
 from dtypefix.validate.verdict import Place, Reason
 
-# CPU says m1/m2 where CUDA says mat1/mat2; the guard says "operands". The last three are vLLM's own:
-# cutlass_scaled_mm takes bfloat16 and float16 outputs only, lora_shrink wants its input in its weights' dtype.
+# CPU says m1/m2 where CUDA says mat1/mat2; the guard says "operands".
 DTYPE_FAMILY = re.compile(
     r"expected (?:m1 and m2|mat1 and mat2|operands) to have the same dtype"
     r"|expected scalar type \w+ but found"
-    r"|should be the same(?: dtype)?\b.*(?:type|dtype)|Input type .* and (?:weight|bias) type"
-    r"|expected .* to have (?:the same )?dtype"
+    r"|Input type .* and (?:weight|bias) type .* should be the same"
     r"|self and mat2 must have the same dtype"
-    r"|dtype mismatch|mismatched? dtypes?"
-    r"|out_dtype|\.dtype\b",
+    r"|dtype mismatch|mismatched dtypes?",
     re.IGNORECASE | re.DOTALL,
 )
+
+# An assertion without a text says in its own line what it wants: cutlass_scaled_mm an output of bfloat16
+# or float16, lora_shrink an input of its weights' dtype.
+_ASSERTED = re.compile(r"^assert\b.*dtype")
 
 _REASONS: tuple[tuple[re.Pattern[str], Reason], ...] = (
     (re.compile(r"No module named '(?!vllm)"), Reason.DEPENDENCY_MISSING),
     (re.compile(r"undefined symbol|expected at most \d+ argument"), Reason.ABI_MISMATCH),
     (
-        re.compile(r"object has no attribute|No module named 'vllm\._|_OpNamespace|There are no kernels|placeholder"),
+        re.compile(
+            r"object has no attribute|No module named 'vllm\._|_OpNamespace|There are no kernels|placeholder"
+        ),
         Reason.OP_MISSING,
     ),
-    (re.compile(r"Failed to find a kernel|PlatformEnum\.|no (?:valid|suitable) .*kernel|No compatible", re.I), Reason.NO_KERNEL),
+    (
+        re.compile(
+            r"Failed to find a kernel|PlatformEnum\.|no (?:valid|suitable) .*kernel|No compatible", re.I
+        ),
+        Reason.NO_KERNEL,
+    ),
     (re.compile(r"triton", re.I), Reason.TRITON_ONLY),
     (re.compile(r"data-dependent|DataDependent|local_scalar_dense", re.I), Reason.DATA_DEPENDENT),
     (
-        re.compile(r"not (?:currently )?supported|does not support|unsupported|not compiled with|requires? .*(?:CUDA|GPU|ROCm)|NVIDIA driver", re.I),
+        re.compile(
+            r"not (?:currently )?supported|does not support|unsupported|not compiled with"
+            r"|requires? .*(?:CUDA|GPU|ROCm)|NVIDIA driver",
+            re.I,
+        ),
         Reason.UNSUPPORTED,
     ),
 )
@@ -40,7 +52,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Reason], ...] = (
 
 def is_dtype_error(error: Mapping[str, Any]) -> bool:
     """Whether an error's text is of the dtype family; an assertion is judged by its source line."""
-    return bool(DTYPE_FAMILY.search(f"{error['text']} {error.get('source', '')}"))
+    return bool(DTYPE_FAMILY.search(error["text"]) or _ASSERTED.search(error.get("source", "")))
 
 
 def is_fault(error: Mapping[str, Any], place: Place) -> bool:

@@ -52,7 +52,7 @@ def check_tree(tree: Path) -> Path:
 
 
 def tree_version(tree: Path) -> str:
-    """The release a tree is of, from ``_version.py``, metadata beside it or its folder's name; else ``0.0.0``."""
+    """The release a tree is of: from ``_version.py``, metadata beside it, its folder's name, or ``0.0.0``."""
     version_file = tree / "vllm" / "_version.py"
     if version_file.is_file() and (match := _VERSION.search(version_file.read_text("utf-8", "replace"))):
         return match.group(1).partition("+")[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dtypefix.validate import catalogue
+from dtypefix.validate.probing import Probe
+from dtypefix.validate.runner import Limits
 from dtypefix.validate.verdict import Place
 
 # The method a drafter's architecture suggests when no case is written for its class, and the tiny
@@ -102,3 +104,39 @@ def flip_cases() -> list[dict[str, Any]]:
 def lora_cases(flips: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The schemes whose layers produce a real output on a CPU, for the LoRA symptom."""
     return [case for case in flips if case["name"] in ("modelopt-fp8", "modelopt-fp8-pcpt")]
+
+
+def e2e_probes(
+    drafted: Iterable[Place], wanted: Mapping[Place, Sequence[str]], quantised: bool
+) -> list[tuple[Probe, dict[Place, list[str]]]]:
+    """The end-to-end probes, one process each, with the cases that judge each drafter's place.
+
+    A drafter runs twice: as it is, and with a float32 hidden state injected into its combiner.
+    """
+    probes: list[tuple[Probe, dict[Place, list[str]]]] = []
+    known = {case["name"]: case for case in catalogue.drafter_cases()}
+    started: dict[str, dict[Place, list[str]]] = {}
+    for place in drafted:
+        for name in wanted.get(place, ()):
+            if known.get(name, {}).get("engine"):
+                started.setdefault(name, {})[place] = [name, f"{name}+float32"]
+    for name, judged in started.items():
+        place = next(iter(judged))
+        plain = known[name] | {"module": catalogue.module_name(place.path)}
+        for case in (plain, plain | {"name": f"{name}+float32", "inject": True}):
+            probes.append((_engine(case), {p: [case["name"]] for p in judged}))
+    if quantised:
+        for case in _SMOKE:
+            probes.append((_engine(case), {}))
+    return probes
+
+
+def _engine(case: dict[str, Any]) -> Probe:
+    return Probe("e2e", "cpu", (case,), model_folders([case]), {}, Limits(seconds=240))
+
+
+_SMOKE: tuple[dict[str, Any], ...] = (
+    {"name": "plain", "target": "llama"},
+    {"name": "lora", "target": "llama", "lora": True},
+    {"name": "modelopt-fp8-pcpt", "target": f"llama+{QUANTIZED}"},
+)

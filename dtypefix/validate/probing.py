@@ -106,7 +106,7 @@ def run_probe(
             said = json.loads(result.read_text()) if result.exists() else {}
             facts.update(said.get("facts", {}))
             outcomes.update(said.get("cases", {}))
-            if said.get("done") or ended.reason is None and not said.get("running"):
+            if said.get("done") or (ended.reason is None and not said.get("running")):
                 break
             reason = ended.reason or Reason.CRASH
             running = said.get("running")

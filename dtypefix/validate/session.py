@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from dtypefix.validate import planning, static
-from dtypefix.validate.judging import judge_e2e, judge_flip, judge_lora, judge_model, unreached
+from dtypefix.validate.judging import (
+    compare_tokens,
+    judge_e2e,
+    judge_flip,
+    judge_lora,
+    judge_model,
+    told_of,
+    unreached,
+)
 from dtypefix.validate.overlay import Overlay, build
 from dtypefix.validate.probing import Probe, ProbeRun, run_probe
 from dtypefix.validate.runner import Limits, Runner
@@ -68,6 +77,7 @@ class Validation:
     facts: Mapping[str, Mapping[str, object]]
     timings: tuple[Timing, ...]
     static: static.StaticReport
+    smoke: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: float
 
@@ -112,9 +122,7 @@ def validate(
                     overlay = overlays[tree, job.extensions, job.local]
                     source = request.trees.base if tree == "base" else request.trees.patched
                     runs[number, tree] = pool.submit(
-                        _run, runner, request, job, overlay, source, lambda done, n=job, t=tree: progress(
-                            f"{n.tier} {n.probe.platform} on the {t} tree: {done:.0f} s"
-                        )
+                        _run, runner, request, job, overlay, source, partial(_tell, progress, job, tree)
                     )
             done = {key: future.result() for key, future in runs.items()}
         except BaseException:
@@ -122,7 +130,7 @@ def validate(
             raise
     rows = list(_judge(request, jobs, done))
     rows += _unprobed(request, rows)
-    rows += _static_rows(request, checked)
+    rows += _static_rows(request, checked) + _smoke_rows(request, jobs, done)
     return Validation(
         request,
         tuple(sorted(rows, key=lambda row: (row.place, TIERS.index(row.tier), row.platform))),
@@ -132,9 +140,15 @@ def validate(
             for (n, tree), run in done.items()
         ),
         checked,
+        tuple(_smoke(jobs, done)),
         _notes(request, jobs),
         time.monotonic() - started,
     )
+
+
+def _tell(progress: Callable[[str], None], job: _Job, tree: str, seconds: float) -> None:
+    name = f" {job.probe.cases[0]['name']}" if job.tier is Tier.E2E else ""
+    progress(f"{job.tier} {job.probe.platform}{name} on the {tree} tree: {seconds:.0f} s")
 
 
 def _run(
@@ -156,9 +170,7 @@ def _run(
 
 def _jobs(request: Request) -> list[_Job]:
     places = request.places
-    by_tier = {
-        tier: tuple(place for place in places if tier in _tiers_of(request, place)) for tier in TIERS
-    }
+    by_tier = {tier: tuple(place for place in places if tier in _tiers_of(request, place)) for tier in TIERS}
     jobs: list[_Job] = []
     drafted = by_tier[Tier.MODEL]
     cases, wanted = planning.model_cases(request.trees.base, drafted)
@@ -170,7 +182,9 @@ def _jobs(request: Request) -> list[_Job]:
             jobs.append(_Job(Tier.E2E, probe, places, names, extensions=True))
     for platform in request.platforms:
         if platform != CPU:
-            probe = Probe("platforms", platform, tuple(flips), flip_models, {"platform": platform}, request.limits)
+            probe = Probe(
+                "platforms", platform, tuple(flips), flip_models, {"platform": platform}, request.limits
+            )
             jobs.append(_Job(Tier.PLATFORM, probe, by_tier[Tier.PLATFORM], {}))
     if CPU in request.platforms:
         jobs.append(
@@ -217,7 +231,8 @@ def _judge(request: Request, jobs: Sequence[_Job], done: Mapping[tuple[int, str]
                     continue
                 before, after = base[name], patched[name]
                 if job.probe.name == "model":
-                    judgements.append(judge_model(place, name, before, after))
+                    if (said := judge_model(place, name, before, after)) is not None:
+                        judgements.append(said)
                 elif job.probe.name == "e2e":
                     judgements.append(judge_e2e(place, name, before, after))
                 elif job.probe.name == "lora":
@@ -230,14 +245,52 @@ def _judge(request: Request, jobs: Sequence[_Job], done: Mapping[tuple[int, str]
             if not judgements and job.tier in (Tier.LORA, Tier.E2E):
                 continue
             if not judgements:
-                reason = Reason.NO_CONFIG if job.probe.name == "model" else Reason.NOT_REACHED
+                unknown = job.probe.name == "model" and not job.wanted.get(place)
+                reason = Reason.NO_CONFIG if unknown else Reason.NOT_REACHED
                 judgements.append(Judgement(Verdict.NOT_VALIDATED, reason))
             rows.append(Row(place, job.probe.platform, job.tier, weigh(judgements), tuple(judgements)))
     return rows
 
 
+def _smoke(jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> Iterator[str]:
+    """What the engines that judge no single place showed, one line each."""
+    for number, job in enumerate(jobs):
+        if job.probe.name != "e2e":
+            continue
+        for case in job.probe.cases:
+            name = str(case["name"])
+            base, patched = (done[number, tree].outcomes.get(name, {}) for tree in ("base", "patched"))
+            if case.get("inject"):
+                continue
+            if "stopped" in base or "error" in base:
+                yield f"{name}: does not run on the base tree: {told_of(base)}"
+            elif changed := compare_tokens(name, base, patched):
+                yield f"{name}: {changed.verdict}: {changed.detail}"
+            else:
+                tokens = sum(len(part) for part in base["tokens"])
+                yield f"{name}: {tokens} tokens, the same before and after"
+
+
+def _smoke_rows(
+    request: Request, jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]
+) -> list[Row]:
+    """A row for every place when an engine that judges no single place changed its tokens."""
+    rows = []
+    for number, job in enumerate(jobs):
+        if job.probe.name != "e2e" or job.wanted:
+            continue
+        for case in job.probe.cases:
+            name = str(case["name"])
+            base, patched = (done[number, tree].outcomes.get(name, {}) for tree in ("base", "patched"))
+            if "stopped" in base or "error" in base or "stopped" in patched:
+                continue
+            if changed := compare_tokens(name, base, patched):
+                rows += [Row(place, CPU, Tier.E2E, changed) for place in request.places]
+    return rows
+
+
 def _reach(jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> dict[Place, set[str]]:
-    """The flip cases that run a place's line on some platform: where one is refused elsewhere, that counts."""
+    """The flip cases that run a place's line on some platform: one that is refused elsewhere still counts."""
     found: dict[Place, set[str]] = {}
     for number, job in enumerate(jobs):
         if job.probe.name not in ("flip", "platforms"):

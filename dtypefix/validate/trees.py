@@ -61,7 +61,9 @@ def _revision(checkout: Path, revision: str, scratch: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         told = done.stderr.strip().splitlines()
-        raise UserError(f"--base {revision}: neither a folder nor a revision of {checkout}: {told[-1] if told else ''}")
+        raise UserError(
+            f"--base {revision}: neither a folder nor a revision of {checkout}: {told[-1] if told else ''}"
+        )
     with tarfile.open(archive) as tar:
         tar.extractall(target, filter="data")
     archive.unlink()
@@ -96,7 +98,7 @@ def _python_files(tree: Path) -> set[str]:
 
 def diff(trees: Trees, paths: Sequence[str] | None = None) -> str:
     """The change as a unified diff."""
-    parts = []
+    parts: list[str] = []
     for path in paths if paths is not None else trees.changed:
         before, after = (
             (root / path).read_text("utf-8", "replace").splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""What a probe can show about a rewritten place: verdicts, the fixed list of reasons, rows and exit status."""
+"""What a probe can show about a rewritten place: verdicts, the closed list of reasons, rows, exit status."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The programs a runtime's interpreter runs. They may import torch and vLLM; nothing else here may import them."""
+"""The programs a runtime's interpreter runs: they may import torch and vLLM, nothing else imports them."""

@@ -12,7 +12,16 @@ from typing import Any
 
 import torch
 
-from .harness import default_dtype, distributed, engine_config, exact_values, fill, name_of, prepare, write_models
+from .harness import (
+    default_dtype,
+    distributed,
+    engine_config,
+    exact_values,
+    fill,
+    name_of,
+    prepare,
+    write_models,
+)
 from .protocol import Coverage, Session, digest
 
 DEFAULTS = (torch.float32, torch.bfloat16, torch.float16)
@@ -153,7 +162,9 @@ def _load(layer: Any, run: dict[str, Any]) -> None:
 def holders(layer: Any, depth: int = 3) -> list[Any]:
     """The objects of a layer's quantisation that can hold a dtype: method, scheme, kernel, their parts."""
     found: list[Any] = []
-    queue = [(owner, 0) for owner in (layer.quant_method, getattr(layer, "scheme", None)) if owner is not None]
+    queue = [
+        (owner, 0) for owner in (layer.quant_method, getattr(layer, "scheme", None)) if owner is not None
+    ]
     while queue:
         owner, level = queue.pop()
         if any(owner is seen for seen in found):

@@ -13,7 +13,16 @@ from typing import Any
 import torch
 
 from .flip import HEIGHT, PREFIX, TOKENS, WIDTH, flipped_methods
-from .harness import default_dtype, distributed, engine_config, exact_values, fill, name_of, prepare, write_models
+from .harness import (
+    default_dtype,
+    distributed,
+    engine_config,
+    exact_values,
+    fill,
+    name_of,
+    prepare,
+    write_models,
+)
 from .protocol import Coverage, Session, digest
 
 RANK = 16
@@ -75,7 +84,12 @@ def _shrink(
         with set_current_vllm_config(config), default_dtype(own), torch.device(device):
             with coverage, flipped_methods(config.quant_config, flipped, own):
                 layer = ReplicatedLinear(
-                    WIDTH, HEIGHT, bias=False, quant_config=config.quant_config, prefix=PREFIX, return_bias=False
+                    WIDTH,
+                    HEIGHT,
+                    bias=False,
+                    quant_config=config.quant_config,
+                    prefix=PREFIX,
+                    return_bias=False,
                 )
             run["stage"] = "load"
             fill(layer)

@@ -26,7 +26,13 @@ class Session:
         self.root: str = self.request["root"]
         self.cases: list[dict[str, Any]] = self.request["cases"]
         self._target = Path(self.request["result"])
-        self._result: dict[str, Any] = {"schema": SCHEMA, "facts": {}, "cases": {}, "running": None, "done": False}
+        self._result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "facts": {},
+            "cases": {},
+            "running": None,
+            "done": False,
+        }
 
     def fact(self, **facts: Any) -> None:
         """Record versions, hardware and the like."""
