@@ -128,6 +128,8 @@ def environment(overlay: Overlay, temporary: str, threads: int) -> dict[str, str
         "PYTHONPATH": str(overlay.root),
         "VLLM_CACHE_ROOT": str(overlay.cache),
         "TMPDIR": temporary,
+        # Some helpers are compiled even in eager mode; kept, they cost their seconds once.
+        "TORCHINDUCTOR_CACHE_DIR": str(overlay.cache / "inductor"),
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
     }

@@ -16,6 +16,7 @@ from dtypefix.validate.verdict import Reason
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 2.0
+KILL_SECONDS = 10.0
 GIB = 1 << 30
 
 
@@ -125,37 +126,43 @@ def explain_exit(status: int) -> tuple[Reason | None, str]:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started, politely first; returns when the process is reaped."""
-    for number, wait in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
+    """End a process and all that it started, politely first; returns when none of them runs any more."""
+    for number, patience in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
         try:
             os.killpg(process.pid, number)
         except (ProcessLookupError, PermissionError):
             break
-        try:
-            process.wait(wait)
-        except subprocess.TimeoutExpired:
-            continue
-        if number == signal.SIGTERM:
-            # The leader is gone; whatever it left in its group must not outlive it.
-            continue
+        deadline = time.monotonic() + patience
+        while _runs(process) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS / 5)
+        if not _runs(process):
+            break
     process.wait()
+
+
+def _runs(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is None or bool(group_members(process.pid))
 
 
 def group_memory(group: int) -> int:
     """Resident bytes of the processes of a group; 0 where ``/proc`` does not exist."""
+    return sum(group_members(group).values())
+
+
+def group_members(group: int) -> dict[int, int]:
+    """The running processes of a group with their resident bytes; none where ``/proc`` does not exist."""
     if not sys.platform.startswith("linux"):
-        return 0
+        return {}
     page = os.sysconf("SC_PAGE_SIZE")
-    total = 0
+    found = {}
     for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
             continue
         try:
-            stat = Path(entry.path, "stat").read_text()
             # The command name may hold spaces and parentheses; what follows it may not.
-            fields = stat.rpartition(")")[2].split()
-            if int(fields[2]) == group:
-                total += int(fields[21]) * page
+            fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group and fields[0] != "Z":
+                found[int(entry.name)] = int(fields[21]) * page
         except (OSError, ValueError, IndexError):
             continue
-    return total
+    return found

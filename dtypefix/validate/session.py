@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +20,7 @@ from dtypefix.validate.judging import (
     told_of,
     unreached,
 )
-from dtypefix.validate.overlay import Overlay, build
+from dtypefix.validate.overlay import Overlay, build, tree_version
 from dtypefix.validate.probing import Probe, ProbeRun, run_probe
 from dtypefix.validate.runner import Limits, Runner
 from dtypefix.validate.runtime import Runtime
@@ -177,7 +178,7 @@ def _jobs(request: Request) -> list[_Job]:
     flips = planning.flip_cases()
     models, flip_models = planning.model_folders(cases), planning.model_folders(flips)
     # The longest first, so that two workers end together.
-    if CPU in request.platforms and Tier.E2E in request.tiers and request.runtime.package:
+    if CPU in request.platforms and Tier.E2E in request.tiers and _fits(request):
         for probe, names in planning.e2e_probes(drafted, wanted, bool(by_tier[Tier.FLIP])):
             jobs.append(_Job(Tier.E2E, probe, places, names, extensions=True))
     for platform in request.platforms:
@@ -202,6 +203,17 @@ def _jobs(request: Request) -> list[_Job]:
         probe = Probe("flip", request.device, tuple(flips), flip_models, on, request.limits)
         jobs.append(_Job(Tier.DEVICE, probe, by_tier[Tier.FLIP], {}, local=""))
     return jobs
+
+
+def _fits(request: Request) -> bool:
+    """Whether the runtime's compiled extensions may serve this tree: those of a neighbouring release do."""
+    if request.runtime.package is None:
+        return False
+    own, tree = (
+        tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+        for version in (request.runtime.release, tree_version(request.trees.base))
+    )
+    return own[:1] == tree[:1] and abs(own[1] - tree[1]) <= 1
 
 
 def _tiers_of(request: Request, place: Place) -> frozenset[Tier]:
@@ -336,8 +348,9 @@ def _notes(request: Request, jobs: Sequence[_Job]) -> tuple[str, ...]:
             "Platform probes propagate dtypes through fake tensors: no CUDA or ROCm kernel was executed, "
             "and operators that ask whether something is supported answered yes."
         )
-    if Tier.E2E in request.tiers and request.runtime.package is None:
-        notes.append("End to end was left out: the runtime has no compiled vLLM.")
+    if Tier.E2E in request.tiers and not _fits(request):
+        compiled = request.runtime.release or "no release"
+        notes.append(f"End to end was left out: the runtime's compiled vLLM is of {compiled}.")
     if Tier.DEVICE in request.tiers and not request.device:
         notes.append("The device tier was left out: the runtime has no CUDA or ROCm device.")
     return tuple(notes)
