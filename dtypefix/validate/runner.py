@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dtypefix.validate.verdict import Reason
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.2
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 10.0
 GIB = 1 << 30
@@ -134,7 +134,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
             break
         deadline = time.monotonic() + patience
         while _runs(process) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS / 5)
+            time.sleep(POLL_SECONDS / 10)
         if not _runs(process):
             break
     process.wait()

@@ -36,7 +36,7 @@ for d in m.distributions():
     if name: out["packages"][name.lower().replace("_", "-")] = d.version
 spec = u.find_spec("vllm")
 if spec and spec.submodule_search_locations: out["vllm"] = list(spec.submodule_search_locations)[0]
-if "devices" in sys.argv:
+if "devices" in sys.argv and "torch" in out["packages"]:
     import torch
     if torch.cuda.is_available():
         family = "rocm" if torch.version.hip else "cuda"

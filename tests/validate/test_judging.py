@@ -238,7 +238,10 @@ def test_an_engine_that_does_not_start_on_the_base_proves_nothing() -> None:
 def shrink(float32: dict[str, Any], bfloat16: dict[str, Any] | None = None) -> dict[str, Any]:
     covered = {"covered": [[FLIPPED.path, FLIPPED.line]]}
     good = {"stage": "done", "output": "bfloat16", "digest": "same"}
-    return {"model_dtype": "bfloat16", "runs": {"bfloat16": (bfloat16 or good) | covered, "float32": float32 | covered}}
+    return {
+        "model_dtype": "bfloat16",
+        "runs": {"bfloat16": (bfloat16 or good) | covered, "float32": float32 | covered},
+    }
 
 
 ASSERTED = error("AssertionError()", kind="AssertionError", source="assert inputs.dtype == weights[0].dtype")
@@ -246,7 +249,9 @@ ASSERTED = error("AssertionError()", kind="AssertionError", source="assert input
 
 def test_the_symptom_is_shown_by_its_assertion_before_and_the_kernel_after() -> None:
     base = shrink({"stage": "shrink", "output": "float32", "error": ASSERTED})
-    judgement = judge_lora(FLIPPED, "case", base, shrink({"stage": "done", "output": "bfloat16", "digest": "same"}))
+    judgement = judge_lora(
+        FLIPPED, "case", base, shrink({"stage": "done", "output": "bfloat16", "digest": "same"})
+    )
     assert judgement is not None
     assert judgement.verdict is Verdict.VALIDATED
     assert "assert inputs.dtype" in judgement.before

@@ -15,6 +15,8 @@ from dtypefix.validate.verdict import Reason
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
+SLEEPER = "import os, pathlib, time; pathlib.Path({ready!r}).write_text(str(os.getpid())); time.sleep(600)"
+
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
@@ -86,7 +88,7 @@ def test_what_a_process_leaves_behind_is_ended_with_it(tmp_path: Path) -> None:
 def test_cancelling_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
     runner = Runner()
     ready = tmp_path / "pid"
-    code = f"import os, pathlib, time; pathlib.Path({str(ready)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    code = SLEEPER.format(ready=str(ready))
     raised: list[BaseException] = []
 
     def work() -> None:
@@ -110,7 +112,7 @@ def test_cancelling_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> No
 
 def test_an_interrupted_process_takes_its_probes_with_it(tmp_path: Path) -> None:
     ready = tmp_path / "pid"
-    probe = f"import os, pathlib, time; pathlib.Path({str(ready)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    probe = SLEEPER.format(ready=str(ready))
     code = (
         "import sys; from pathlib import Path; from dtypefix.validate.runner import Runner;"
         f"Runner().run([sys.executable, '-c', {probe!r}], log=Path({str(tmp_path / 'log')!r}))"

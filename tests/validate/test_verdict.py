@@ -44,7 +44,11 @@ def test_a_changed_control_is_never_outvoted(other: Verdict) -> None:
 
 
 def test_a_case_that_could_not_run_does_not_undo_a_proof() -> None:
-    judgements = [Judgement(Verdict.NOT_VALIDATED), Judgement(Verdict.VALIDATED), Judgement(Verdict.NOT_REPRODUCED)]
+    judgements = [
+        Judgement(Verdict.NOT_VALIDATED),
+        Judgement(Verdict.VALIDATED),
+        Judgement(Verdict.NOT_REPRODUCED),
+    ]
     assert weigh(judgements).verdict is Verdict.VALIDATED
 
 
@@ -83,5 +87,8 @@ def test_a_failure_on_one_platform_fails_the_run() -> None:
 
 
 def test_the_order_of_rows_never_matters() -> None:
-    rows = [row(verdict, place) for verdict, place in itertools.product(list(Verdict)[:1] + list(Verdict)[4:], (HERE, THERE))]
+    rows = [
+        row(verdict, place)
+        for verdict, place in itertools.product(list(Verdict)[:1] + list(Verdict)[4:], (HERE, THERE))
+    ]
     assert {exit_status(order) for order in itertools.permutations(rows)} == {0}
