@@ -45,9 +45,11 @@ def model_cases(tree: Path, places: Iterable[Place]) -> tuple[list[dict[str, Any
 
 
 def _variants(case: dict[str, Any]) -> list[dict[str, Any]]:
-    if not case.get("draft"):
-        return [case]
-    return [case, case | {"name": f"{case['name']}+fp8", "draft": f"{case['draft']}+{QUANTIZED}"}]
+    """A case as it is, in another model dtype (a literal is right in one only), and with a packed drafter."""
+    variants = [case, case | {"name": f"{case['name']}+float16", "dtype": "float16"}]
+    if case.get("draft"):
+        variants.append(case | {"name": f"{case['name']}+fp8", "draft": f"{case['draft']}+{QUANTIZED}"})
+    return variants
 
 
 def _guess(entry: catalogue.Registered) -> list[dict[str, Any]]:
@@ -90,8 +92,8 @@ def model_folders(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def flip_cases() -> list[dict[str, Any]]:
-    """The cases of the flip and platform probes: every scheme, on the plain tiny model."""
-    return [
+    """The cases of the flip and platform probes: every scheme on the plain model, in two model dtypes."""
+    cases = [
         {
             "name": scheme["name"],
             "model": f"llama+{scheme['name']}" if "quantization_config" in scheme else "llama",
@@ -99,6 +101,7 @@ def flip_cases() -> list[dict[str, Any]]:
         }
         for scheme in catalogue.schemes()
     ]
+    return cases + [case | {"name": f"{case['name']}+float16", "dtype": "float16"} for case in cases]
 
 
 def lora_cases(flips: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

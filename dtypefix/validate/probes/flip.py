@@ -45,7 +45,11 @@ def run_cases(session: Session, mode: Any, *, executed: bool) -> None:
         started = session.start(case["name"])
         outcome: dict[str, Any] = {"stage": "config", "executed": executed}
         try:
-            config = engine_config(folders[case["model"]], quantization=case.get("quantization"))
+            config = engine_config(
+                folders[case["model"]],
+                dtype=case.get("dtype", "bfloat16"),
+                quantization=case.get("quantization"),
+            )
             distributed(config, backend="gloo" if device == "cpu" else "nccl")
             outcome["model_dtype"] = name_of(config.model_config.dtype)
             flips = outcome["flips"] = {}

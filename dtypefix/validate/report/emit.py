@@ -135,7 +135,11 @@ def _parts(rows: Sequence[Row]) -> Iterator[str]:
     drafters, schemes = _cases(rows, Tier.MODEL), _cases(rows, Tier.FLIP)
     known = {case["name"]: case for case in catalogue.drafter_cases()}
     combiners = [known[name] for name in drafters if known.get(name, {}).get("call", "combine") == "combine"]
-    flips = [case for case in planning.flip_cases() if case["name"] in schemes and not case["quantization"]]
+    flips = [
+        case
+        for case in planning.flip_cases()
+        if case["name"] in schemes and not case["quantization"] and "dtype" not in case
+    ]
     if not combiners and not flips:
         return
     configs = {_plain(name): config for name, config in planning.model_folders([*combiners, *flips]).items()}
