@@ -13,6 +13,8 @@ from pathlib import Path
 
 from dtypefix.validate.trees import Trees
 
+SETTINGS = ("ruff.toml", ".ruff.toml", "pyproject.toml")
+
 
 @dataclass(frozen=True, slots=True)
 class StaticReport:
@@ -35,7 +37,13 @@ def check(trees: Trees) -> StaticReport:
     ruff = _ruff()
     if ruff is None:
         return StaticReport(len(present), "ruff is not installed: its settings were not checked", problems)
-    before, after = (_diagnostics(ruff, root, present) for root in (trees.base, trees.patched))
+    settings = next(
+        (root / name for name in SETTINGS for root in (trees.patched, trees.base) if (root / name).is_file()),
+        None,
+    )
+    if settings is None:
+        return StaticReport(len(present), "the tree has no ruff settings to check", problems)
+    before, after = (_diagnostics(ruff, settings, root, present) for root in (trees.base, trees.patched))
     if before is None or after is None:
         return StaticReport(len(present), "ruff could not read the tree's settings", problems)
     for path in present:
@@ -50,11 +58,12 @@ def _ruff() -> str | None:
     return str(beside) if beside.is_file() else shutil.which("ruff")
 
 
-def _diagnostics(ruff: str, root: Path, paths: list[str]) -> dict[str, Counter[str]] | None:
+def _diagnostics(ruff: str, settings: Path, root: Path, paths: list[str]) -> dict[str, Counter[str]] | None:
     existing = [path for path in paths if (root / path).is_file()]
     if not existing:
         return {}
-    command = [ruff, "check", "--output-format", "json", "--no-cache", "--force-exclude", *existing]
+    command = [ruff, "check", "--config", str(settings), "--output-format", "json", "--no-cache"]
+    command += ["--force-exclude", *existing]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         return None

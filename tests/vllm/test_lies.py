@@ -46,7 +46,7 @@ def test_a_lie_gets_its_verdict(
     base = release("0.20.2")
     patched = patch(base, HEAD, line, f"        {text}\n" if text else "")
     proof = prove(patched, base, "--place", PLACE, "--tier", "model")
-    assert proof.verdicts("llama_eagle3.py", 372) == {verdict}
+    assert proof.row("llama_eagle3.py", 372, "model")["verdict"] == verdict
     assert proof.status == (0 if verdict == "VALIDATED" else 1)
 
 
@@ -57,5 +57,5 @@ def test_a_scheme_left_out_on_purpose_stays_reproduced(
     path = "vllm/model_executor/layers/quantization/fp8.py"
     patched = patch(base, HEAD, FIRST, f"        {CAST}\n")
     proof = prove(patched, base, "--place", f"{path}:274:ambient-out-dtype", "--tier", "flip")
-    assert proof.verdicts("fp8.py", 274) == {"REPRODUCED-NOT-FIXED"}
+    assert proof.row("quantization/fp8.py", 274, "flip")["verdict"] == "REPRODUCED-NOT-FIXED"
     assert proof.status == 1
