@@ -81,9 +81,7 @@ def read_inline(text: str, folder: Path) -> Layer:
     try:
         table = _parse(text.encode(), where)
     except UserError as error:
-        raise UserError(
-            f"{error}; a value is TOML, quotes and all: --config 'select = [\"core\"]'"
-        ) from None
+        raise UserError(f"{error}; a value is TOML, quotes and all: --config 'select = [\"core\"]'") from None
     if EXTEND in table:
         raise UserError(f"{where}: use --config FILE instead")
     return _checked(table, where, folder)

@@ -50,7 +50,7 @@ class Configuration:
             path = Path(os.path.normpath(here / Path(value).expanduser()))
             if os.path.isfile(path):
                 if isolated:
-                    raise UserError(f"--config {value} names a file, which --isolated rules out; give one of them")
+                    raise UserError(f"--config {value} names a file, which --isolated rules out")
                 if self._file is not None:
                     raise UserError("--config takes one file; let it extend the other")
                 self._file = path
@@ -60,24 +60,28 @@ class Configuration:
                 raise UserError(f"--config {value}: no such file, and no 'key = value'")
         self._read = cache(read_file)
         self._nearest = cache(self._find_nearest)
-        self._of_folder = cache(self._effective)
+        self._of_source = cache(self._effective)
 
     def for_run(self, *, project: bool = True) -> Effective:
         """The settings that hold for the run; without ``project`` those of the person alone."""
-        return self._of_folder(self._here if project else None)
+        return self._of_source(self._source(self._here if project else None))
 
     def for_file(self, file: Path, *, project: bool = True) -> Effective:
         """The settings that hold for a file."""
-        return self._of_folder(file.parent if project else None)
+        return self._of_source(self._source(file.parent if project else None))
 
-    def _effective(self, folder: Path | None) -> Effective:
+    def _source(self, folder: Path | None) -> Path | None:
+        return self._file or (None if folder is None else self._nearest(folder))
+
+    def _effective(self, source: Path | None) -> Effective:
         own = self._own
-        source = self._file or (None if folder is None else self._nearest(folder))
         layer, untrusted = own, []
         if source is not None:
             layer = self._read(source)
             if self._file is None:
-                untrusted = [(name, layer.origins[name]) for name in sorted(TRUSTED_ONLY & layer.values.keys())]
+                untrusted = [
+                    (name, layer.origins[name]) for name in sorted(TRUSTED_ONLY & layer.values.keys())
+                ]
                 layer = layer.without(TRUSTED_ONLY)
             packs = {name: own.values[name] for name in TRUSTED_ONLY & own.values.keys()}
             layer = layer.over(Layer(packs, {name: own.origins[name] for name in packs}))

@@ -76,7 +76,7 @@ class Settings:
         {},
         Kind.NAMES_BY_PATTERN,
         "Rules not to run in the files that a pattern matches. A pattern is one of `.gitignore`, relative to "
-        'the folder of this file; one that starts with `!` stands for all files it does not match.',
+        "the folder of this file; one that starts with `!` stands for all files it does not match.",
         'per-file-ignores = { "tests/" = ["ALL"], "benchmarks/*.py" = ["ambient-out-dtype"] }',
     )
     exclude: tuple[str, ...] = _setting(
@@ -111,7 +111,7 @@ class Settings:
         "unsafe-fixes = true",
         run_wide=True,
     )
-    baseline: Path | None = _setting(
+    baseline: Path | None = _setting(  # noqa: RUF009 - it gives a field
         None,
         Kind.PATH,
         "A file of known findings, made by `dtypefix baseline create`: they are counted, not reported.",
@@ -136,8 +136,8 @@ class Settings:
     rules: tuple[str, ...] = _setting(
         (),
         Kind.PACKS,
-        "Rule packs besides the installed ones: importable packages, or folders written with a `/`. A pack is "
-        "code that runs, so this is honoured only in a file given with `--config` and in your own "
+        "Rule packs besides the installed ones: importable packages, or folders written with a `/`. A pack "
+        "is code that runs, so this is honoured only in a file given with `--config` and in your own "
         "configuration folder, never in a tree that is scanned.",
         'rules = ["our_rules", "./lint/rules"]',
         run_wide=True,

@@ -135,7 +135,9 @@ def _pack(package: str) -> list[RuleInfo]:
         raise UserError(f"rule pack {package}: {error}") from error
     if spec is None or not spec.submodule_search_locations:
         raise UserError(f"rule pack {package}: no such package")
-    if folder is not None and os.path.realpath(folder) not in map(os.path.realpath, spec.submodule_search_locations):
+    if folder is not None and os.path.realpath(folder) not in map(
+        os.path.realpath, spec.submodule_search_locations
+    ):
         raise UserError(f"rule pack {folder}: another package is called {package}; rename the folder")
     found = []
     for location in spec.submodule_search_locations:
