@@ -94,10 +94,13 @@ class Expressions:
         full = f"{path}.{attr}" if path else ""
         around = self.around
         if attr in around.path_tails and full and (origin := around.known_path(full)) is not None:
+            if not origin.detail:
+                origin = Origin(origin.kind, full)
             return _read(Form.DTYPE, frozenset({origin}), node, full)
         if base.form is Form.CONFIG:
             if attr in ("dtype", "torch_dtype"):
-                return _read(Form.DTYPE, frozenset({Origin(Kind.CHECKPOINT, full or attr)}), node, full)
+                origins = frozenset({Origin(Kind.CHECKPOINT, full or attr)})
+                return Value(Form.DTYPE, origins, (), full, False, (Step(Verb.READ, node, base.steps),))
             form = Form.CONFIG if attr.endswith("config") else Form.ANY
             return Value(form, frozenset({Origin(Kind.ATTRIBUTE, full or attr)}), (), full)
         if attr in around.knowledge.checkpoint_attributes:
@@ -234,6 +237,7 @@ class Expressions:
     def boolean(self, node: ast.BoolOp, env: Environment) -> Value:
         """``a or b``: any arm; ``None`` only from the last."""
         result: Value | None = None
+        value: Value | None
         within = env
         last = len(node.values) - 1
         for position, arm in enumerate(node.values):

@@ -268,7 +268,7 @@ class Flows:
         self.module = module
         self.knowledge = knowledge
         self.project = project
-        self.scopes = Scopes(module, knowledge)
+        self.scopes = Scopes(module, knowledge, project)
         self.around = Surroundings(module, knowledge, self._global)
         self.resolver = Resolver(self)
         self._flows: dict[ast.AST, Flow] = {}

@@ -38,7 +38,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What is known about a layer class; ``kind`` is ``linear``, ``norm``, ``convolution``, …"""
+    """What is known about a layer class; ``kind`` is ``linear``, ``norm``, ``convolution`` and the like."""
 
     name: str
     kind: str
@@ -213,6 +213,11 @@ class Knowledge:
     def checkpoint_attributes(self) -> frozenset[str]:
         """Attributes that hold a configuration which came with the checkpoint."""
         return self._group("checkpoint_config", "attributes")
+
+    @cached_property
+    def checkpoint_calls(self) -> frozenset[str]:
+        """Methods that return a configuration which came with the checkpoint."""
+        return self._group("checkpoint_config", "calls")
 
     @cached_property
     def checkpoint_modules(self) -> tuple[str, ...]:

@@ -63,14 +63,14 @@ SUMMING: Final = _names("sum prod cumsum cumprod nansum")
 PROMOTING: Final = _names(
     """
     add sub subtract mul multiply maximum minimum fmax fmin remainder fmod floor_divide pow
-    bitwise_and bitwise_or bitwise_xor hypot copysign
+    bitwise_and bitwise_or bitwise_xor hypot copysign outer kron
     """
 )
 """Binary functions that promote their first two operands."""
 
 DIVIDING: Final = _names("div divide true_divide atan2")
 
-PRODUCTS: Final = _names("matmul mm bmm mv dot inner outer tensordot kron addmm baddbmm addbmm addmv vdot")
+PRODUCTS: Final = _names("matmul mm bmm mv dot inner tensordot addmm baddbmm addbmm addmv vdot")
 """Operands must agree, so the result has the dtype of the first tensor operand."""
 
 LINEAR: Final = _names(

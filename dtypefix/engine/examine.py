@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
+from dtypefix.engine.units import unit_nodes, unit_of
 from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
 
 if TYPE_CHECKING:
@@ -208,24 +209,31 @@ def _examine(
 
 def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:
     """Run the rules; returns why the file cannot be examined, if so."""
-    classes = [(info, info.load()) for info in active]
-    chosen = [(info, cls, list(cls.candidates(context.module))) for info, cls in classes]
-    chosen = [(info, cls, nodes) for info, cls, nodes in chosen if nodes]
-    if not chosen:
+    module = context.module
+    by_node: dict[ast.AST, list[Rule]] = {}
+    for info in active:
+        cls = info.load()
+        nodes = unit_nodes(module, cls.candidates(module), whole_functions=cls.needs_functions())
+        if nodes:
+            rule = cls(_Reporting(context, info))
+            for node in nodes:
+                by_node.setdefault(node, []).append(rule)
+    if not by_node:
         return None
     import libcst as cst
 
-    from dtypefix.engine.units import units
     from dtypefix.engine.visit import Walk
 
-    instances: list[Rule] = [cls(_Reporting(context, info)) for info, cls, _ in chosen]
-    walk = Walk(instances)
-    for unit in units(context.module, [node for _, _, nodes in chosen for node in nodes]):
+    walks: dict[tuple[int, ...], Walk] = {}
+    for node, rules in by_node.items():
+        unit = unit_of(module, node)
         try:
             tree = cst.parse_module(unit.text)
         except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
             return _parse_problem(error)
         context.enter(unit, tree)
+        key = tuple(id(rule) for rule in rules)
+        walk = walks.get(key) or walks.setdefault(key, Walk(rules))
         tree.visit(walk)
     return None
 
