@@ -61,11 +61,13 @@ def _returns(value: Any) -> str | tuple[str, ...]:
 
 
 def _tables(folder: Path) -> Iterator[Mapping[str, Any]]:
-    for file in sorted(folder.glob("*.toml")):
+    for file in sorted(folder.glob("*.toml")) if folder.is_dir() else [folder]:
         try:
             yield tomllib.loads(file.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UserError(f"{file}: not valid TOML: {error}") from error
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 class Knowledge:
@@ -87,7 +89,7 @@ class Knowledge:
 
     @classmethod
     def merged(cls, folders: Iterable[Path]) -> Knowledge:
-        """The tables of several folders, later ones over earlier ones.
+        """The tables of several folders or files, later ones over earlier ones.
 
         Raises:
             UserError: a file is not valid TOML.

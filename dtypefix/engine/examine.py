@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # A chain of 400 `+` overflows LibCST's recursive parser bindings at Python's default of 1,000.
 _RECURSION = 10_000
 _SPACE = re.compile(r"\s+")
+# PEP 263: an encoding may be declared in one of the first two lines.
+_COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=]")
 
 
 def wanted(source: bytes, rules: Sequence[RuleInfo]) -> list[RuleInfo]:
@@ -167,9 +169,8 @@ def examine(
     Raises:
         UserError: a rule does not load.
     """
-    active = wanted(source, rules)
-    has_ignores = suppression.MARKER in source
-    if not active and not has_ignores:
+    active = [rule for rule in wanted(source, rules) if not rule.builtin]
+    if not active and suppression.MARKER not in source:
         return FileResult(path)
     with _deep_recursion():
         return _examine(path, source, active, rules, project, name, is_package, known_rules)
@@ -201,10 +202,22 @@ def _examine(
         problem = _run(context, active)
         if problem is not None:
             return FileResult(path, skipped=Skipped(path, problem))
-    kept, suppressed = suppression.apply(
-        module, context.findings, {rule.name for rule in rules}, known_rules or {rule.name for rule in rules}
-    )
+    selected = {rule.name for rule in rules}
+    kept, suppressed = suppression.apply(module, context.findings, selected, known_rules or selected)
     return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
+
+
+def problem_with_source(source: bytes, *, parse: bool) -> str | None:
+    """Why bytes are no Python source, or None; without ``parse`` only their encoding is looked at."""
+    try:
+        if parse:
+            with _deep_recursion():
+                ast.parse(source)
+        elif not source.isascii() and not _COOKIE.match(source):
+            source.decode()
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return _parse_problem(error)
+    return None
 
 
 def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:

@@ -100,8 +100,10 @@ def test_files_without_a_candidate_do_not_import_libcst() -> None:
     [
         "        if flag: self.out_dtype = torch.get_default_dtype()\n",
         "        x = 1; self.out_dtype = torch.get_default_dtype()\n",
-        "        if flag:\n            pass\n        elif torch.get_default_dtype() and self.f(out_dtype=torch.get_default_dtype()):\n            pass\n",
-        "        try:\n            pass\n        finally:\n            self.out_dtype = (  # why\n                torch.get_default_dtype()\n            )\n",
+        "        if flag:\n            pass\n"
+        "        elif self.f(out_dtype=torch.get_default_dtype()):\n            pass\n",
+        "        try:\n            pass\n        finally:\n"
+        "            self.out_dtype = (  # why\n                torch.get_default_dtype()\n            )\n",
         "        with self.f(out_dtype=torch.get_default_dtype()):\n            return 1\n",
     ],
 )
