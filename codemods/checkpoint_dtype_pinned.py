@@ -21,6 +21,7 @@ MODELS = re.compile(r"(^|/)(models|layers)/(?!.*(ops|kernels|quantization)/)")
 CONFIG = re.compile(r"(^|[._])((hf_|hf_text_|text_|vision_|audio_|llm_)?config)$")
 ENGINE = re.compile(r"(vllm|model|cache|parallel|quant|lora|moe|scheduler|device|load)_config")
 PRETRAINED = re.compile(r"Pre[Tt]rained(Tokenizer)?Config|^transformers\.")
+OWN = "vllm.config."
 READS = frozenset({"dtype", "torch_dtype"})
 SINKS = frozenset({"dtype", "params_dtype", "out_dtype", "torch_dtype"})
 LOADS = re.compile(r"load|warmup")
@@ -80,7 +81,7 @@ class CheckpointDtypePinned(Rule):
                 continue
             found = self.project.resolve_class(self.module, argument.annotation)
             if found is None:
-                return not ENGINE.search(ast.unparse(argument.annotation).lower())
+                return not (self.project.qualified(self.module, argument.annotation) or "").startswith(OWN)
             names = [found.dotted, *found.unresolved_bases]
             return any(PRETRAINED.search(name) for name in names)
         return True
