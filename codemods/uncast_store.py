@@ -19,6 +19,7 @@ from dtypefix.analysis.stores import (
     disagree,
     imports_kernel_language,
     made_of,
+    scaled_back,
     stores,
 )
 from dtypefix.engine.codemod import RuleCommand

@@ -29,7 +29,7 @@ def subject(expr: ast.expr) -> str:
 
 
 def holds_activations(target: str, value: str) -> bool:
-    """Whether names say that floating values go from ``value`` into ``target``, not from a container into its like."""
+    """Whether names say that floating values go into ``target``, not from a container into its like."""
     if WHOLE.search(target) or WHOLE.search(value) or not target or "cache" in value:
         return False
     if PAIRED.sub("_", target).strip("_") == PAIRED.sub("_", value).strip("_"):
