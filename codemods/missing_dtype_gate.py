@@ -142,7 +142,10 @@ class MissingDtypeGate(Rule):
     def _eligibility(self, function: FunctionNode, tensor: str) -> None:
         if any(self._looks(test) for test in _tests(function)) or self._delegates(function, tensor):
             return
-        exits = [n for n in ast.walk(function) if isinstance(n, ast.Return) and _is_false(n.value)]
+        exits = sorted(
+            (n for n in ast.walk(function) if isinstance(n, ast.Return) and _is_false(n.value)),
+            key=lambda n: n.lineno,
+        )
         self._report(
             exits[0],
             f"{function.name} looks at the shape and layout of `{tensor}`, and never at its dtype",
