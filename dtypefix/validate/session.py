@@ -129,7 +129,7 @@ def validate(
         except BaseException:
             runner.cancel()
             raise
-    rows = list(_judge(request, jobs, done))
+    rows = _merged(_judge(request, jobs, done))
     rows += _unprobed(request, rows)
     rows += _static_rows(request, checked) + _smoke_rows(request, jobs, done)
     return Validation(
@@ -299,6 +299,14 @@ def _smoke_rows(
             if changed := compare_tokens(name, base, patched):
                 rows += [Row(place, CPU, Tier.E2E, changed) for place in request.places]
     return rows
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """One row for each place, platform and tier, however many probes spoke of them."""
+    grouped: dict[tuple[Place, str, Tier], list[Judgement]] = {}
+    for row in rows:
+        grouped.setdefault((row.place, row.platform, row.tier), []).extend(row.behind)
+    return [Row(*key, weigh(judgements), tuple(judgements)) for key, judgements in grouped.items()]
 
 
 def _reach(jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> dict[Place, set[str]]:
