@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from dtypefix.validate.jobs import Request
 from dtypefix.validate.runner import Cancelled, Limits, Runner
 from dtypefix.validate.runtime import Runtime
-from dtypefix.validate.session import Request, Validation, validate
+from dtypefix.validate.session import Validation, validate
 from dtypefix.validate.trees import find_trees
 from dtypefix.validate.verdict import Place, Reason, Tier, Verdict
 
