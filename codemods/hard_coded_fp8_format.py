@@ -31,7 +31,7 @@ class HardCodedFp8Format(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Names of the formats, their largest value, ``finfo`` and the conversion of weights."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute):
                 if node.attr in fp8_formats.NAMES:
                     yield node
@@ -121,7 +121,7 @@ class HardCodedFp8Format(Rule):
         return "nothing in reach tells the platform's format"
 
     def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
-        for node in ast.walk(self.module.tree):
+        for node in self.module.nodes():
             if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None

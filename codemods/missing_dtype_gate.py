@@ -32,7 +32,7 @@ class MissingDtypeGate(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Selectors, eligibility tests, functions that set several gates, and fusions without a check."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, FunctionNode):
                 if _selects(node) or _tests_tensor(node) is not None or len(list(_gates(node))) > 1:
                     yield node
@@ -85,7 +85,7 @@ class MissingDtypeGate(Rule):
         owner = self.module.enclosing_class(call)
         checked = [
             (other, k.value)
-            for other in ast.walk(self.module.tree)
+            for other in self.module.nodes()
             if isinstance(other, ast.Call) and last_name(other.func) == REGISTER
             for k in other.keywords
             if k.arg == "extra_check" and DTYPE_TEST.search(ast.unparse(k.value))

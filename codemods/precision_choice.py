@@ -28,7 +28,7 @@ class PrecisionChoice(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Narrowed accumulators, kept scales, folded scales, products of weights, dtypes that nobody reads."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.AugAssign):
                 if isinstance(node.target, ast.Name) and b"triton" in module.source:
                     if is_kernel(module.enclosing_function(node)):

@@ -41,7 +41,7 @@ class UncastStore(Rule):
                 ):
                     yield store.node
             yield from (
-                n for n in ast.walk(module.tree) if isinstance(n, ast.Call) and scaled_back(n) is not None
+                n for n in module.nodes() if isinstance(n, ast.Call) and scaled_back(n) is not None
             )
 
     def visit_Assign(self, node: cst.Assign) -> None:
