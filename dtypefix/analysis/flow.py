@@ -28,7 +28,7 @@ from dtypefix.analysis.origins import (
     join,
     join_all,
 )
-from dtypefix.analysis.scopes import Scope, Scopes
+from dtypefix.analysis.scopes import Scope, Scopes, stands_inside
 from dtypefix.analysis.statements import Binding, Statements
 from dtypefix.analysis.surroundings import Surroundings, is_method
 
@@ -268,7 +268,7 @@ class Flows:
         self.module = module
         self.knowledge = knowledge
         self.project = project
-        self.scopes = Scopes(module, knowledge)
+        self.scopes = Scopes(module, knowledge, project)
         self.around = Surroundings(module, knowledge, self._global)
         self.resolver = Resolver(self)
         self._flows: dict[ast.AST, Flow] = {}
@@ -284,10 +284,7 @@ class Flows:
         """
         inner = node
         for parent in self.module.ancestors(node):
-            if isinstance(parent, FunctionNode):
-                if inner is not parent.args and inner not in parent.decorator_list and inner is not parent.returns:
-                    return self.function(parent)
-            elif isinstance(parent, ast.Module):
+            if isinstance(parent, FunctionNode) and stands_inside(inner, parent):
                 return self.function(parent)
             inner = parent
         return self.function(self.module.tree)

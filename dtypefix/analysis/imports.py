@@ -27,7 +27,7 @@ def _absolute(module: Module, node: ast.ImportFrom) -> str:
     parts = module.name.split(".") if module.name else []
     if not module.is_package:
         parts = parts[:-1]
-    if node.level - 1 > len(parts):
+    if node.level - 1 >= len(parts):
         return ""
     parts = parts[: len(parts) - (node.level - 1)]
     return ".".join([*parts, node.module] if node.module else parts)

@@ -329,7 +329,8 @@ class Statements(Expressions):
         state = env
         left: list[Environment] = []
         for attempt in range(_MAX_PASSES + 1):
-            left, again = [], []
+            left = []
+            again: list[Environment] = []
             self._loops.append((left, again))
             inner = dict(state)
             enter(inner)

@@ -77,13 +77,23 @@ def _or_default(value: Value, default: Origins) -> Origins:
 
 
 def made(
-    node: ast.AST, verb: Verb, origins: Origins, *inputs: Value, form: Form = Form.TENSOR, zero_dim: bool = False
+    node: ast.AST,
+    verb: Verb,
+    origins: Origins,
+    *inputs: Value,
+    form: Form = Form.TENSOR,
+    zero_dim: bool = False,
+    through: Value | None = None,
 ) -> Value:
-    """A value with these origins and a step that says what made it."""
+    """A value with these origins and a step that says what made it.
+
+    ``inputs`` decide the dtype; ``through`` is the tensor whose dtype is replaced.
+    """
     before: tuple[Step, ...] = ()
     for value in inputs:
         before += value.steps
-    return Value(form, origins, (), "", zero_dim, (Step(verb, node, before),))
+    step = Step(verb, node, before, through=through.steps if through is not None else ())
+    return Value(form, origins, (), "", zero_dim, (step,))
 
 
 def same(operand: Value) -> Value:
@@ -124,7 +134,9 @@ def _of_number(args: Args, numbers: Sequence[Value | None]) -> Value:
     details: set[str] = set()
     for number in numbers:
         if number is not None:
-            details |= {o.detail if o.kind is Kind.SCALAR else "?" for o in item_origins(number) or [None] if o}
+            details |= {
+                o.detail if o.kind is Kind.SCALAR else "?" for o in item_origins(number) or [None] if o
+            }
     if details and details <= {"bool", "int", "float"}:
         if "float" in details:
             default = args.default()
@@ -159,15 +171,21 @@ def cast_to(args: Args, receiver: Value) -> Value:
         found = (found - {NONE_ORIGIN}) | receiver.origins
     form = Form.TENSOR if receiver.form is Form.TENSOR else Form.ANY
     zero = receiver.zero_dim
-    return made(args.node, Verb.CAST, found or UNKNOWN_ORIGINS, receiver, source, form=form, zero_dim=zero)
+    kept = (receiver, source) if NONE_ORIGIN in dtype_origins(source) else (source,)
+    origins = found or UNKNOWN_ORIGINS
+    return made(args.node, Verb.CAST, origins, *kept, form=form, zero_dim=zero, through=receiver)
 
 
 def _reduced(args: Args, operand: Value, default: Origins, whole: bool) -> Value:
     """``sum``, ``mean``, ``softmax``: integers turn into ``default``; ``dtype=`` is honoured."""
     given = args.keywords.get("dtype")
     if given is not None:
-        return made(args.node, Verb.CAST, _or_default(given, operand.origins), operand, given)
-    integral = {o for o in operand.origins if o.kind is Kind.LITERAL and not o.detail.startswith(("float", "bfloat", "c"))}
+        return made(args.node, Verb.CAST, _or_default(given, operand.origins), given, through=operand)
+    integral = {
+        o
+        for o in operand.origins
+        if o.kind is Kind.LITERAL and not o.detail.startswith(("float", "bfloat", "c"))
+    }
     if integral:
         return made(args.node, Verb.MIXED, (operand.origins - integral) | default, operand)
     return Value(operand.form, operand.origins, (), "", operand.zero_dim or whole, operand.steps)
@@ -281,17 +299,20 @@ def method(name: str, receiver: Value, args: Args) -> Value | None:
         return cast_to(args, receiver)
     if name in ops.CAST_METHODS and not args.positional:
         origins = frozenset({literal(ops.CAST_METHODS[name])})
-        return made(args.node, Verb.CAST, origins, receiver, form=receiver.form, zero_dim=receiver.zero_dim)
+        zero = receiver.zero_dim
+        return made(args.node, Verb.CAST, origins, form=receiver.form, zero_dim=zero, through=receiver)
     if name in ("view", "type"):
         given = args.get(0, "dtype")
         if given is not None and given.form is Form.DTYPE:
-            return made(args.node, Verb.CAST, dtype_origins(given), receiver, given, form=receiver.form)
+            origins = dtype_origins(given)
+            return made(args.node, Verb.CAST, origins, given, form=receiver.form, through=receiver)
         if name == "type":
             return Value(Form.TENSOR, UNKNOWN_ORIGINS) if given is not None else OTHER
         return same(receiver)
     if name == "type_as":
         other = args.get(0, "other") or UNKNOWN
-        return made(args.node, Verb.CAST, other.origins or UNKNOWN_ORIGINS, receiver, other, form=receiver.form)
+        origins = other.origins or UNKNOWN_ORIGINS
+        return made(args.node, Verb.CAST, origins, other, form=receiver.form, through=receiver)
     if name in ops.NEW_FACTORIES:
         given = args.keywords.get("dtype")
         if given is None:
@@ -355,7 +376,7 @@ def _of_data(args: Args) -> Value:
         given = args.keywords.get("dtype")
         if given is None:
             return same(data)
-        return made(args.node, Verb.CAST, _or_default(given, data.origins), data, given)
+        return made(args.node, Verb.CAST, _or_default(given, data.origins), given, through=data)
     value = _of_number(args, [data])
     if data is not None and data.form is Form.SCALAR:
         return Value(value.form, value.origins, (), "", True, value.steps)

@@ -13,7 +13,10 @@ from dtypefix.report.paint import wants_colour
 @click.command("explain", epilog="Exit status: 0, or 2 if there is no such rule.")
 @click.argument("rule", metavar="RULE")
 def command(rule: str) -> int:
-    """Print the page of a rule: what it finds, why that is wrong, what to write and what the fix does."""
+    """Print the page of a rule.
+
+    It says what the rule finds, why that is wrong, what to write instead and how far its fix can be trusted.
+    """
     page = load_catalog().get(rule).page
     if not wants_colour(sys.stdout):
         print(page.rstrip("\n"))

@@ -16,8 +16,15 @@ def _places(module: Module) -> set[_Place]:
     found: set[_Place] = set()
     for node in ast.walk(module.tree):
         if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.alias, ast.ExceptHandler)):
-            found.add((type(node).__name__, *module.byte_range(node)))
+            found.add((_kind(node), *module.byte_range(node)))
     return found
+
+
+def _kind(node: ast.AST) -> str:
+    """The node's type, with its operator: an edit may not change what an operand belongs to."""
+    operator = getattr(node, "op", None) or next(iter(getattr(node, "ops", ())), None)
+    name = type(node).__name__
+    return f"{name} {type(operator).__name__}" if operator is not None else name
 
 
 class _Shift:

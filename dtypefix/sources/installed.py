@@ -48,7 +48,7 @@ def _interpreter(python: str | None) -> str:
         return found
     if os.path.isdir(python):  # a virtual environment
         inside = [Path(python, "bin", "python"), Path(python, "Scripts", "python.exe")]
-        python = next((str(path) for path in inside if path.exists()), python)
+        python = next((str(path) for path in inside if os.path.exists(path)), python)
     found = shutil.which(python)
     if found is None:
         raise UserError(f"--python {printable(python)}: no such interpreter")
@@ -77,7 +77,7 @@ def _vllm_of(interpreter: str) -> Path:
             f"--python {printable(interpreter)}: is no Python 3 that can be asked: {why}"
         ) from None
     # A folder that merely bears the name is a namespace package; vLLM has an __init__.py.
-    found = next((place for place in places if (place / "__init__.py").is_file()), None)
+    found = next((place for place in places if os.path.isfile(place / "__init__.py")), None)
     if found is None:
         raise UserError(
             f"--installed: {printable(interpreter)} (Python {answer['python']}) finds no vllm; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,16 +13,22 @@ SUFFIX = ".py"
 LITTER = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-def python_files(directory: Path) -> list[Path]:
+def python_files(
+    directory: Path,
+    on_error: Callable[[OSError], None] | None = None,
+    *,
+    respect_gitignore: bool = True,
+) -> list[Path]:
     """The Python files under ``directory``, sorted.
 
     Inside a git checkout those are the tracked and the untracked but not ignored files, submodules and
     nested checkouts included; a directory that is itself ignored, and any directory outside a checkout,
     is walked, leaving out hidden directories, virtual environments and caches. Links to directories are
-    not followed, so a loop of links is harmless.
+    not followed, so a loop of links is harmless. ``on_error`` is told of each directory that cannot be
+    read in a walk. Without ``respect_gitignore`` every directory is walked.
     """
-    listed = _from_git(directory)
-    found = _walk(directory) if listed is None else _outside_environments(listed, directory)
+    listed = _from_git(directory) if respect_gitignore else None
+    found = _walk(directory, on_error) if listed is None else _outside_environments(listed, directory)
     return sorted(path for path in found if _is_candidate(path))
 
 
@@ -54,7 +60,7 @@ def _entries(directory: Path, listing: bytes) -> Iterator[Path]:
 
 
 def _is_nested_checkout(path: Path) -> bool:
-    return not path.is_symlink() and (path / ".git").exists()
+    return not path.is_symlink() and os.path.exists(path / ".git")
 
 
 def _git(directory: Path, *arguments: str) -> bytes | None:
@@ -71,8 +77,8 @@ def _git(directory: Path, *arguments: str) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _walk(directory: Path) -> Iterator[Path]:
-    for folder, subfolders, names in os.walk(directory):
+def _walk(directory: Path, on_error: Callable[[OSError], None] | None) -> Iterator[Path]:
+    for folder, subfolders, names in os.walk(directory, onerror=on_error):
         subfolders[:] = [
             name
             for name in subfolders
@@ -90,14 +96,16 @@ def _outside_environments(paths: Iterable[Path], top: Path) -> Iterator[Path]:
 
 
 def _is_environment(folder: Path) -> bool:
-    return (folder / "pyvenv.cfg").is_file()
+    return os.path.isfile(folder / "pyvenv.cfg")
 
 
 def _is_candidate(path: Path) -> bool:
-    """Whether a listed path is to be read: also a dangling link, so that it is reported, but no directory."""
+    """Whether a listed path is to be read; what cannot even be looked at is, so that it gets reported."""
     if path.suffix != SUFFIX:
         return False
     try:
         return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return os.path.islink(path)
     except OSError:
-        return path.is_symlink()
+        return True

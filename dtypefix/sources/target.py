@@ -21,8 +21,8 @@ class Target:
 
     ``root`` is the directory that reported paths are relative to, ``files`` are absolute paths,
     ``search_roots`` the directories where imports are looked up, best first. ``skipped`` says which
-    arguments could not be used, ``checkout`` is the top of the git checkout around the files. Only
-    files of kind ``paths`` may be written.
+    arguments could not be used, ``checkout`` is the top of the git checkout around the files, ``named``
+    are the files that a person asked for one by one. Only files of kind ``paths`` may be written.
     """
 
     kind: Kind
@@ -32,6 +32,7 @@ class Target:
     search_roots: tuple[Path, ...]
     skipped: tuple[Skipped, ...] = ()
     checkout: Path | None = None
+    named: frozenset[Path] = frozenset()
 
     @property
     def read_only(self) -> bool:
@@ -64,7 +65,7 @@ def package_roots(files: Iterable[Path]) -> tuple[Path, ...]:
 
     @cache
     def is_package(folder: Path) -> bool:
-        return (folder / "__init__.py").is_file()
+        return os.path.isfile(folder / "__init__.py")
 
     @cache
     def root(folder: Path) -> Path | None:
@@ -84,7 +85,7 @@ def unique(files: Iterable[Path]) -> tuple[Path, ...]:
         return os.path.realpath(folder)
 
     def identity(path: Path) -> str:
-        if path.is_symlink():
+        if os.path.islink(path):
             return os.path.realpath(path)
         return os.path.join(real_folder(os.path.dirname(path)), path.name)
 

@@ -27,6 +27,11 @@ def render(report: Report, view: View, out: TextIO) -> None:
     out.writelines(f"{line}\n" for line in summary)
 
 
+def headline(report: Report, out: TextIO) -> None:
+    """Write the one line that says what was, or would be, fixed."""
+    out.write(f"{painter(out)(_fixed(report), 'bold')}.\n")
+
+
 def kind_of(finding: Finding) -> str:
     """How a finding can be repaired: ``safe``, ``unsafe`` or ``manual``."""
     return finding.fix.applicability if finding.fix else "manual"
@@ -65,10 +70,7 @@ def _summary(report: Report, view: View, paint: Paint) -> Iterator[str]:
     counted = [finding for finding in report.findings if finding.counts]
     notes = len(report.findings) - len(counted)
     if report.fixed:
-        verb = "Would fix" if report.mode == "preview" else "Fixed"
-        yield paint(
-            f"{verb} {_counts(report.fixed)} in {plural(len(report.changed), 'file')}", "bold"
-        ) + _tail(counted, report)
+        yield paint(_fixed(report), "bold") + _tail(counted, report)
         yield from _by_rule(report.fixed)
     if counted:
         verb = "Left" if report.fixed else "Found"
@@ -80,6 +82,11 @@ def _summary(report: Report, view: View, paint: Paint) -> Iterator[str]:
         yield f"{paint('No findings', 'bold')} in {plural(report.examined, 'file')}."
     yield from _asides(report, notes, view)
     yield from _next_step(report, counted)
+
+
+def _fixed(report: Report) -> str:
+    verb = "Would fix" if report.mode == "preview" else "Fixed"
+    return f"{verb} {_counts(report.fixed)} in {plural(len(report.changed), 'file')}"
 
 
 def _tail(counted: Sequence[Finding], report: Report) -> str:
