@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,10 @@ from dtypefix.analysis.origins import Form, Kind, Value, Verb
 from dtypefix.analysis.scopes import last_name
 
 OUTPUT_DTYPES = ("dtype", "out_dtype", "output_dtype")
-_ALLOCATIONS = frozenset({"empty", "zeros", "new_empty", "new_zeros"})
+ALLOCATIONS = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"})
+_UPCAST = re.compile(r"\.float\(\)|\.to\((dtype=)?torch\.float(32)?\)|, torch\.float32\)")
+_OUTPUT = re.compile(r"(^|_)(out|output|o)(_|$)|result")
+_QUANTISED = frozenset({"int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "fp8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def placeholders(root: ast.AST) -> Iterator[Placeholder]:
             for name, value in one.items():
                 made, dtype = other.get(name), _empty_rows(value)
                 if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
-                    if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(_ALLOCATIONS)):
+                    if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(ALLOCATIONS)):
                         yield Placeholder(name, made, value, dtype)
 
 
@@ -102,7 +106,7 @@ def _bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
 
 def _empty_rows(expr: ast.expr) -> ast.Attribute | None:
     """``x.dtype`` of an allocation without rows, ``torch.empty((0, n), dtype=x.dtype)``."""
-    if not isinstance(expr, ast.Call) or last_name(expr.func) not in _ALLOCATIONS or not expr.args:
+    if not isinstance(expr, ast.Call) or last_name(expr.func) not in ALLOCATIONS or not expr.args:
         return None
     shape = expr.args[0].elts if isinstance(expr.args[0], ast.Tuple | ast.List) else expr.args
     if not shape or not isinstance(shape[0], ast.Constant) or shape[0].value != 0:
@@ -144,22 +148,6 @@ def emptied_weights(root: ast.AST) -> Iterator[ast.Assign]:
                 yield node
 
 
-def registrations(module: Module, names: frozenset[str]) -> Iterator[tuple[FunctionNode, FunctionNode]]:
-    """Pairs of a kernel and its fake that a file registers together, both defined in it."""
-    functions: dict[str, FunctionNode] = {}
-    for node in ast.walk(module.tree):
-        if isinstance(node, FunctionNode):
-            functions[node.name] = node
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and last_name(node.func) in names:
-            given = {k.arg: k.value for k in node.keywords}
-            real = given.get("op_func") or (node.args[1] if len(node.args) > 1 else None)
-            fake = given.get("fake_impl") or (node.args[3] if len(node.args) > 3 else None)
-            if isinstance(real, ast.Name) and isinstance(fake, ast.Name):
-                if real.id in functions and fake.id in functions:
-                    yield functions[real.id], functions[fake.id]
-
-
 def ignored_dtype(function: FunctionNode) -> str | None:
     """A parameter that asks for the result's dtype, defaults to None, and is at most looked at in tests."""
     arguments = function.args
@@ -184,124 +172,88 @@ def ignored_dtype(function: FunctionNode) -> str | None:
     return None
 
 
-def suspects(
-    module: Module, registering: frozenset[str], native: frozenset[str]
-) -> list[tuple[FunctionNode, frozenset[str]]]:
-    """The functions of a file that may give back a wrong dtype, from syntax alone, and why.
-
-    Reasons: ``fake``, ``empty`` (placeholders), ``upcast`` (undone on one way out only), ``rebound``
-    (the dtype of a name is read after it was bound anew), ``native`` and ``query``.
-    """
-    found: dict[FunctionNode, set[str]] = {}
-
-    def add(node: ast.AST, reason: str) -> None:
-        function = node if isinstance(node, FunctionNode) else module.enclosing_function(node)
-        if function is not None:
-            found.setdefault(function, set()).add(reason)
-
-    if any(name.encode() in module.source for name in registering):
-        for _, fake in registrations(module, registering):
-            add(fake, "fake")
-    if b"(0" in module.source:
-        for node in ast.walk(module.tree):
-            if (isinstance(node, ast.Assign) and any(True for _ in emptied_weights(_only(node)))) or (
-                isinstance(node, ast.If) and node.orelse and any(True for _ in placeholders(_only(node)))
-            ):
-                add(node, "empty")
-    facts = _facts(module)
-    for function, fact in facts.items():
-        upcast = "upcast" in fact
-        several = fact.get("returns", 0) > 1 and "restore" in fact
-        if upcast and (several or "pair" in fact or ignored_dtype(function) is not None):
-            add(function, "upcast")
-        if "read" in fact:
-            add(function, "rebound")
-        if "query" in fact:
-            add(function, "query")
-        if function.name in native and "square" in fact:
-            add(function, "native")
-    return [(function, frozenset(reasons)) for function, reasons in found.items()]
-
-
-def _only(node: ast.stmt) -> ast.Module:
-    """A statement by itself: of an ``if``, without the conditionals inside it."""
-    return ast.Module([node], [])
-
-
-def _facts(module: Module) -> dict[FunctionNode, dict[str, int]]:
-    """What occurs in each function, nested ones left out, in one pass over the file."""
-    facts: dict[FunctionNode, dict[str, int]] = {}
-
-    def walk(node: ast.AST, function: FunctionNode | None, rebound: set[str]) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, FunctionNode):
-                facts[child] = {}
-                walk(child, child, _rebound(child))
+def unrestored(function: FunctionNode, flow: Flow) -> Iterator[tuple[ast.expr, Value, str, str]]:
+    """Returned float32 values whose upcast another way out undoes: expression, value, source and why."""
+    returns = [r for r in flow.returns() if r.value.form is not Form.NONE]
+    undone = [{name for e in elements(r) if (name := restored(flow, e))} for r in returns]
+    others = set().union(*undone)
+    ignored = ignored_dtype(function)
+    for returned, here in zip(returns, undone, strict=True):
+        for expr, value in zip(elements(returned), parts(returned.value), strict=False):
+            if ignored and len(returns) == 1 and may_be_upcast(value):
+                yield expr, value, "the input", f"although {ignored} may be None"
                 continue
-            if function is not None:
-                for word in _words(child, rebound):
-                    facts[function][word] = facts[function].get(word, 0) + 1
-            walk(child, function, rebound)
+            if not is_upcast(value):
+                continue
+            name = _rebound_parameter(function, flow, expr)
+            source = next((s.node.arg for s in value.chain() if isinstance(s.node, ast.arg)), "")
+            if here and name:
+                like = sorted(here)[0]
+                yield expr, value, name, f"where the other element is cast back to the dtype of {like}"
+            elif not here and source in others and len(elements(returned)) == 1:
+                yield expr, value, source, f"where another path casts back to the dtype of {source}"
 
-    walk(module.tree, None, set())
-    return facts
 
-
-def _rebound(function: FunctionNode) -> set[str]:
-    """Parameters that a function binds anew from a call on themselves."""
+def _rebound_parameter(function: FunctionNode, flow: Flow, expr: ast.expr) -> str | None:
+    """The parameter that a returned name is, if the function rebound it."""
     names = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
-    found = set()
+    return expr.id if isinstance(expr, ast.Name) and expr.id in names and flow.history(expr) else None
+
+
+def late_reads(function: FunctionNode, flow: Flow) -> Iterator[tuple[ast.Name, Value, str]]:
+    """Reads of a parameter's dtype after it was rebound to its upcast or quantised self.
+
+    Only such reads are given that cast a returned value back, or that allocate an output.
+    """
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            for target in node.targets:
-                elements = target.elts if isinstance(target, ast.Tuple) else [target]
-                found |= {e.id for e in elements if isinstance(e, ast.Name) and e.id in names}
-    return found
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        role = _role(flow.module, node)
+        if role is None or flow.module.enclosing_function(node) is not function:
+            continue
+        value = flow.value(node)
+        literal = value.literal or ("fp8" if value.must_be(Kind.PLATFORM_FP8) else "")
+        first = next((b.before for b in flow.history(node) if b.before is not None), None)
+        if first is None or not first.must_be(Kind.PARAMETER):
+            continue
+        wanted = {"float32"} if role == "restores" else _QUANTISED
+        if literal in wanted:
+            yield node, value, literal
 
 
-def _words(node: ast.AST, rebound: set[str]) -> Iterator[str]:
-    if isinstance(node, ast.Return):
-        if node.value is not None:
-            yield "returns"
-        if isinstance(node.value, ast.Tuple):
-            if any(isinstance(e, ast.Name) and e.id in rebound for e in node.value.elts):
-                yield "pair"
-            if any(_reads(e, rebound) for e in node.value.elts):
-                yield "read"
-        elif node.value is not None and _reads(node.value, rebound):
-            yield "read"
-    elif isinstance(node, ast.Assign):
-        call = node.value
-        if isinstance(call, ast.Call) and last_name(call.func).removesuffix("_like") in _ALLOCATIONS:
-            if any(isinstance(n, ast.Name) and n.id in rebound for n in ast.walk(call)):
-                yield "read"
-    elif isinstance(node, ast.Call):
-        name = last_name(node.func)
-        if name == "float" and not node.args:
-            yield "upcast"
-        elif name == "to":
-            last = (
-                ast.unparse(node.args[-1] if node.args else node.keywords[-1].value)
-                if node.args or node.keywords
-                else ""
-            )
-            yield (
-                "upcast"
-                if last.endswith(("float32", "torch.float"))
-                else "restore"
-                if last.endswith("dtype")
-                else "to"
-            )
-        elif name in ("pow", "square"):
-            yield "square"
-        elif any(k.arg == "query" for k in node.keywords):
-            yield "query"
+def _role(module: Module, name: ast.Name) -> str | None:
+    """What the dtype of a name is read for: to restore a returned value, or to allocate an output."""
+    around = module.parents.get(name)
+    if isinstance(around, ast.Attribute) and around.attr == "dtype":
+        around = module.parents.get(around)
+    call = module.parents.get(around) if isinstance(around, ast.keyword) else around
+    if isinstance(call, ast.Attribute) and call.attr in ALLOCATIONS:
+        call = module.parents.get(call)
+    if not isinstance(call, ast.Call):
+        return None
+    statement = module.parents.get(call)
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "to" and call.func.value is not name:
+        return "restores" if isinstance(statement, ast.Return | ast.Tuple) else None
+    if last_name(call.func) in ALLOCATIONS and isinstance(statement, ast.Assign):
+        return "allocates" if _OUTPUT.search(ast.unparse(statement.targets[0])) else None
+    return None
 
 
-def _reads(expr: ast.expr, rebound: set[str]) -> bool:
-    """``y.to(x.dtype)`` with ``x`` bound anew."""
-    for node in ast.walk(expr):
-        if isinstance(node, ast.Attribute) and node.attr == "dtype" and isinstance(node.value, ast.Name):
-            if node.value.id in rebound:
-                return True
-    return False
+def narrow_variance(
+    owner: ast.ClassDef, function: FunctionNode, flow: Flow, names: frozenset[str]
+) -> tuple[ast.Call, Value, FunctionNode] | None:
+    """The square that a norm takes in its input's dtype, and the method of another norm that casts first."""
+    twins = [t for c in flow.module.tree.body if c is not owner for t in _upcasting(flow.module, c, names)]
+    for node in ast.walk(function) if twins else ():
+        if isinstance(node, ast.Call) and last_name(node.func) in ("pow", "square"):
+            value = flow.value(node.func.value if isinstance(node.func, ast.Attribute) else node)
+            if value.form is Form.TENSOR and any(o.kind is Kind.PARAMETER for o in value.origins):
+                return node, value, twins[0]
+    return None
+
+
+def _upcasting(module: Module, node: ast.stmt, names: frozenset[str]) -> list[FunctionNode]:
+    if not isinstance(node, ast.ClassDef) or "Norm" not in node.name:
+        return []
+    methods = [m for m in node.body if isinstance(m, FunctionNode) and m.name in names]
+    return [m for m in methods if _UPCAST.search(module.text(m))]
