@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import libcst as cst
 
 from codemods.facts import facts
-from codemods.kernel_argument_checks import Bound, Fault, faults
+from codemods.kernel_argument_call import Bound, Fault
+from codemods.kernel_argument_checks import faults, hands_on
+from dtypefix.analysis.bitcasts import bit_read, positional
 from dtypefix.analysis.contracts import Contract, Contracts
 from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, RuleContext
 from dtypefix.findings import Edit, Fix
 
 FACTS = facts("op_contracts")
 CONTRACTS = Contracts.of(FACTS["contract"])
 ROLES = FACTS["argument_roles"]
 PROJECTION = tuple(ROLES["projections"])
-SHORT = 6
+BITS = Contract.of({"op": "launcher", "cite": "a Triton kernel of this file loads and bit-casts the value"})
 PROJECTS = Contract.of({"op": "projection", "params": ["input"], "cite": ROLES["cite"]})
 
 
@@ -31,16 +34,35 @@ class KernelArgumentDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Calls of operators with a contract, and projections in functions that read the KV cache."""
+        reads = bit_read(module)
         for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call) and (_may_be_operator(node) or _projects_cache(module, node)):
+            if isinstance(node, ast.Call) and (
+                _may_be_operator(node)
+                or _projects_cache(module, node)
+                or (isinstance(node.func, ast.Name) and node.func.id in reads)
+            ):
                 yield node
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self.bit_reads = bit_read(self.module)
+
+    @cached_property
+    def calls(self) -> Mapping[str, list[ast.Call]]:
+        """The calls of operators in this file, by the operator's name."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(self.module.tree):
+            if isinstance(node, ast.Call) and CONTRACTS.named(node):
+                found.setdefault(CONTRACTS.named(node)[0].op, []).append(node)
+        return found
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one call."""
         name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
         if not isinstance(name, cst.Name):
             return
-        if name.value not in CONTRACTS.by_op and not name.value.endswith(PROJECTION):
+        reads = self.bit_reads.get(name.value)
+        if reads is None and name.value not in CONTRACTS.by_op and not name.value.endswith(PROJECTION):
             return
         call = self.context.ast_of(node)
         if not isinstance(call, ast.Call):
@@ -49,11 +71,14 @@ class KernelArgumentDtype(Rule):
         if name.value.endswith(PROJECTION):
             self._projection(call, flow)
             return
+        if reads is not None:
+            self._bits(call, flow, reads)
+            return
         contract = CONTRACTS.of_call(call, flow.callee(call))
         given = contract.bind(call) if contract is not None else None
-        if contract is None or given is None or _hands_on(self.module, call):
+        if contract is None or given is None or hands_on(self.module, call):
             return
-        bound = Bound(call, contract, flow, ROLES, given)
+        bound = Bound(call, contract, flow, ROLES, given, self.calls.get(name.value, ()))
         for fault in faults(bound):
             self._report(fault, bound)
 
@@ -74,6 +99,27 @@ class KernelArgumentDtype(Rule):
                 ],
                 unfixed_reason="the layer's compute dtype has to be found: cast to that of the query, say",
             )
+
+    def _bits(self, call: ast.Call, flow: Flow, reads: Mapping[str, int]) -> None:
+        """An argument that a kernel of this file reinterprets bit by bit, in whatever dtype it came."""
+        function = self.module.definitions.get(ast.unparse(call.func))
+        if not isinstance(function, FunctionNode):
+            return
+        bound = Bound(call, BITS, flow, ROLES, positional(function, call))
+        for name, size in reads.items():
+            if name.endswith("_cache"):
+                continue
+            if name in bound.given and bound.plain(name) and not bound.is_tested(name):
+                fault = Fault(
+                    bound.given[name],
+                    "warning",
+                    f"`{function.name}` hands `{name}` to a kernel that reads its bits as {size} bytes, "
+                    "and nothing makes sure of that width",
+                    (bound.value(name),),
+                    None,
+                    "cast it, or the value that the kernel loads, to the dtype that is meant",
+                )
+                self._report(fault, bound)
 
     def _report(self, fault: Fault, bound: Bound) -> None:
         evidence = [e for value in fault.values for e in evidence_of(value, self.module, 4)]
@@ -109,20 +155,6 @@ def _projects_cache(module: Module, call: ast.Call) -> bool:
         return False
     function = module.enclosing_function(call)
     return function is not None and _reads_cache(function)
-
-
-def _hands_on(module: Module, call: ast.Call) -> bool:
-    """Whether a call only hands on the parameters of a wrapper, whose callers are to be asked."""
-    function = module.enclosing_function(call)
-    if function is None or function.name.startswith(("forward", "apply")):
-        return False
-    statements = [
-        s for s in function.body if not isinstance(s, ast.Assert | ast.Import | ast.ImportFrom | ast.Raise)
-    ]
-    parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
-    given = [*call.args, *(k.value for k in call.keywords)]
-    names = [a for a in given if isinstance(a, ast.Name)]
-    return len(statements) <= SHORT and len(names) == len(given) and {n.id for n in names} <= parameters
 
 
 def _reads_cache(function: FunctionNode) -> bool:
