@@ -36,8 +36,11 @@ _DTYPE_KEYWORDS = frozenset({"dtype", "quant_dtype", "out_dtype", "fp8_dtype", "
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use: its node, what it does in words, whether the name alone can be replaced, whether callers may differ,
-    and whether it is a choice between formats."""
+    """One use: its node and what it does, in words.
+
+    ``replaceable`` says that the name alone can be replaced, ``weak`` that callers may pass another
+    format, ``choice`` that it is a comparison which chooses between formats.
+    """
 
     node: ast.expr
     what: str
@@ -57,8 +60,8 @@ def settled(module: Module, scope: ast.AST) -> bool:
 def uses(module: Module, scope: ast.AST) -> Iterator[Use]:
     """The uses inside a scope in source order, nested functions left out.
 
-    Left out as well: scales and weights, whose format the checkpoint decides; comparisons other than a choice by
-    quantisation dtype or an assertion about an activation; tables of supported formats.
+    Left out as well: scales and weights, whose format the checkpoint decides; comparisons other than a
+    choice by quantisation dtype or an assertion about an activation; tables of supported formats.
     """
     name = getattr(scope, "name", "")
     if _STORED.search(name):
@@ -163,7 +166,7 @@ def _in_call(module: Module, node: ast.Attribute, value: ast.expr, parent: ast.A
         if _kept(_bound_to(module, call)) or _stored(module, call):
             return None
         return Use(node, f"a tensor is made in {fn}", not triton)
-    if triton or isinstance(parent, ast.keyword) and parent.arg == "dtype":
+    if triton or (isinstance(parent, ast.keyword) and parent.arg == "dtype"):
         return None
     if any(isinstance(p, ast.Dict | ast.List | ast.Tuple | ast.Set) for p in _expressions(module, call)):
         return None
@@ -236,7 +239,7 @@ def _fourbit(module: Module, expr: ast.expr) -> bool:
 
 
 def _round_trip(module: Module, call: ast.Call) -> bool:
-    """Whether a cast is undone at once, ``x.to(fp8).to(float32)``: rounding, whose format is nobody else's concern."""
+    """Whether a cast is undone at once, ``x.to(fp8).to(float32)``: rounding that nobody else sees."""
     method = module.parents[call]
     bits = any(k.arg == "bitcast" for k in call.keywords) or last_name(call.func) == "view"
     return (
@@ -307,3 +310,16 @@ def root_name(expr: ast.AST) -> str:
             expr = expr.operand
         else:
             return ""
+
+
+def converted_unseen(module: Module, call: ast.Call) -> str | None:
+    """The parameter whose e4m3fn bits a call converts although nothing looked at its dtype, or None."""
+    function = module.enclosing_function(call)
+    arguments = [*(k.value for k in call.keywords if k.arg == "weight"), *call.args]
+    if function is None or not arguments or function.name == last_name(call.func):
+        return None
+    weight = arguments[0]
+    parameters = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
+    if not isinstance(weight, ast.Name) or weight.id not in parameters:
+        return None
+    return None if f"{weight.id}.dtype" in ast.unparse(function) else weight.id
