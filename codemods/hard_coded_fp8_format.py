@@ -72,7 +72,8 @@ class HardCodedFp8Format(Rule):
             return
         self._done.add(scope)
         facts = self.project.knowledge.table("rocm")
-        if any(name.encode() in self.module.source for name in facts["one_device"]):
+        source = self.module.source.lower() if named_after(self.module, node, facts["own"]) else b""
+        if any(name.encode() in source for name in facts["one_device"]):
             return
         if named_after(self.module, node, (*facts["never"], *facts["formats"])) or cuda_only_class(
             self.module, node

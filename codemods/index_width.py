@@ -56,6 +56,9 @@ class IndexWidth(Rule):
                         yield node
                 elif OPS.search(name):
                     yield node
+                elif name in ("empty", "zeros", "ones") and not typed:
+                    if widths.floating_index(node, _target(module.parents[node])):
+                        yield node
         yield from (call for call in inherited if module.enclosing_function(call) in launching)
 
     def visit_IfExp(self, node: cst.IfExp) -> None:
@@ -101,6 +104,11 @@ class IndexWidth(Rule):
             if made := widths.addresses(function, call.args[0]):
                 message = "addresses become int64 here; kernels read uint64, and the upper half does not fit"
                 self._report(call, message, [(made, "this is an address")], "pass dtype=", "torch.uint64")
+        elif index := widths.floating_index(call, _target(self.module.parents[call])):
+            message = f"`{index}` is made without a dtype, so that it is floating"
+            self._report(
+                call, message, [(call, "the default dtype is a floating one")], "pass dtype=", "torch.int64"
+            )
         for row in self.project.knowledge.table("index_width"):
             if f".{ast.unparse(call.func)}".endswith("." + row["op"]):
                 self._contract(call, row)
@@ -120,7 +128,7 @@ class IndexWidth(Rule):
         statement = self.module.parents[call]
         if not isinstance(call.func, ast.Attribute) or has_keyword(call, "dtype"):
             return
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        target = _target(statement)
         source = call.func.value
         if not isinstance(target, ast.Name) or target.id.endswith(last_name(source) or "?"):
             return
@@ -193,6 +201,10 @@ class IndexWidth(Rule):
             fix=fix,
             unfixed_reason=None if fix else reason,
         )
+
+
+def _target(statement: ast.AST) -> ast.expr | None:
+    return statement.targets[0] if isinstance(statement, ast.Assign) else None
 
 
 class Command(RuleCommand):

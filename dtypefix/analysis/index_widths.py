@@ -13,7 +13,9 @@ from dtypefix.analysis.scopes import last_name
 
 WIDTHS = frozenset({"int32", "int64", "uint32", "uint64"})
 
-_INDEX = re.compile(r"(^|_)(idx|index|indices|mapping|slots?|ids|loc|lens)(_np)?$")
+_INDEX = re.compile(r"(^|_)(idx|index|indices|mapping|slots?|ids|loc|lens|positions|seqlens)(_np)?$")
+# "Ids" that are coordinates of patches, which are floating.
+_COORDINATES = re.compile(r"(image|img|txt|text|latent)_ids$")
 # Calls after which the dtype of a numpy array can be seen in the code.
 _MAKERS = frozenset(
     {
@@ -32,6 +34,24 @@ def width(value: Value) -> str | None:
     """The integer dtype that every alternative of a value but ``None`` has."""
     names = {o.detail if o.kind is Kind.LITERAL else "" for o in value.origins if o.kind is not Kind.NONE}
     return next(iter(names)) if len(names) == 1 and names <= WIDTHS else None
+
+
+def floating_index(call: ast.Call, target: ast.expr | None) -> str | None:
+    """The name of an index that a factory without a dtype makes, which is float32 then, or None."""
+    name = last_name(target) if target is not None else ""
+    if (
+        not _INDEX.search(name)
+        or _COORDINATES.search(name)
+        or last_name(call.func) not in ("empty", "zeros", "ones")
+    ):
+        return None
+    if (
+        not ast.unparse(call.func).startswith("torch.")
+        or has_keyword(call, "dtype")
+        or has_keyword(call, "out")
+    ):
+        return None
+    return None if any("dtype" in ast.unparse(a) for a in call.args) else name
 
 
 def literal_beside_load(choice: ast.IfExp, kernel: FunctionNode) -> tuple[str, ast.expr, ast.expr] | None:
