@@ -16,8 +16,7 @@ from dtypefix.analysis.contracts import Contract, Contracts
 from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule, RuleContext
+from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Edit, Fix
 
 FACTS = facts("op_contracts")
@@ -35,7 +34,7 @@ class KernelArgumentDtype(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Calls of operators with a contract, and projections in functions that read the KV cache."""
         reads = bit_read(module)
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and (
                 _may_be_operator(node)
                 or _projects_cache(module, node)
@@ -51,7 +50,7 @@ class KernelArgumentDtype(Rule):
     def calls(self) -> Mapping[str, list[ast.Call]]:
         """The calls of operators in this file, by the operator's name."""
         found: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.module.tree):
+        for node in self.module.nodes():
             if isinstance(node, ast.Call) and CONTRACTS.named(node):
                 found.setdefault(CONTRACTS.named(node)[0].op, []).append(node)
         return found
@@ -161,8 +160,7 @@ def _reads_cache(function: FunctionNode) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr in ROLES["cache_calls"] for n in ast.walk(function))
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.kernel_argument_dtype.Command PATH``."""
-
-    DESCRIPTION = "Match the dtypes of operator arguments to the operators' contracts."
-    RULE = "kernel-argument-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Match the dtypes of operator arguments to the operators' contracts.",
+)
