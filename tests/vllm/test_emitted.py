@@ -37,9 +37,8 @@ def test_it_fails_before_and_passes_after(
     for which, tree in (("base", base), ("patched", patched)):
         overlay = build(tree, None, Path(platformdirs.user_cache_dir("dtypefix")) / "overlays")
         ended[which] = subprocess.run(
-            [str(python), "-P", "-c", RUN, sysconfig.get_paths()["purelib"], "-q", "-p", "no:cacheprovider"]
-            + ["-p", "no:asyncio", "-p", "no:anyio", f"--rootdir={tmp_path}", str(emitted)],
-            env=environment(overlay, str(tmp_path), 1),
+            [str(python), "-P", "-c", RUN, sysconfig.get_paths()["purelib"], "-q", str(emitted)],
+            env={**environment(overlay, str(tmp_path), 1), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             text=True,
