@@ -181,6 +181,13 @@ def _judge_control(
     if "error" in before:
         told = in_words(before["error"])
         return Judgement(Verdict.NOT_VALIDATED, Reason.BASE_CONTROL, told, case, told)
+    if not base.get("repeats", True):
+        return Judgement(
+            Verdict.NOT_VALIDATED,
+            Reason.BASE_CONTROL,
+            f"not the same twice, or not finite: {_said(before)}",
+            case,
+        )
     if after is None or "error" in after:
         told = in_words(after["error"]) if after else "no result"
         return Judgement(Verdict.CONTROL_FAILED, Reason.CONTROL_RAISES, told, case, _said(before), told)
