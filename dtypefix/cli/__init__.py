@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 from dtypefix import __version__
+from dtypefix.engine.memory import collector_paused
 from dtypefix.errors import UserError
 
 COMMANDS = ("scan", "rewrite", "validate", "rules", "explain")
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; 2 means it could not do what was asked."""
     _tolerate_any_name()
     try:
-        status = group.main(args=arguments, prog_name="dtypefix", standalone_mode=False)
+        with collector_paused():
+            status = group.main(args=arguments, prog_name="dtypefix", standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
         return _fail(str(error))
