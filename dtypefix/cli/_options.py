@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dtypefix.report import format_names
+
+if TYPE_CHECKING:
+    from dtypefix.api import Execution
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -17,6 +21,14 @@ EXIT_CODES = "0 nothing to report, 1 findings above note, 2 could not do all tha
 
 def _names(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+
+
+def _jobs(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    if value == "auto":
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is neither a number above 0 nor auto")
+    return int(value)
 
 
 def _selector(option: str, text: str) -> Callable[[Function], Function]:
@@ -93,6 +105,33 @@ report_options = _stack(
     click.option("--show-notes", is_flag=True, help="List notes too (text)."),
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),
 )
+
+
+execution_options = _stack(
+    click.option(
+        "--jobs",
+        callback=_jobs,
+        default="auto",
+        metavar="N|auto",
+        help="Processes to work in; auto: as many as pay off.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Neither read nor keep results of earlier runs."),
+    click.option("--cache-dir", metavar="DIR", help="Where to keep them."),
+    click.option("--profile", is_flag=True, help="Show on standard error where the time goes."),
+)
+
+
+def execution(jobs: int | None, no_cache: bool, cache_dir: str | None, profile: bool) -> Execution:
+    """How the run is to do its work. A profile is of the work itself, so that nothing comes from the cache."""
+    from dtypefix.api import Execution
+    from dtypefix.cache.environment import default_folder
+    from dtypefix.engine.profile import Profile
+
+    if no_cache or profile:
+        folder = None
+    else:
+        folder = Path(cache_dir).absolute() if cache_dir else default_folder()
+    return Execution(jobs, folder, Profile() if profile else None)
 
 
 def split(options: dict[str, Any]) -> tuple[TargetOptions, RuleOptions]:

@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from dtypefix.cli._options import report_options, rule_options, show_options, split, target_options
+from dtypefix.cli._options import (
+    execution,
+    execution_options,
+    report_options,
+    rule_options,
+    show_options,
+    split,
+    target_options,
+)
 from dtypefix.errors import UserError
 
 EPILOG = (
@@ -26,6 +34,7 @@ EPILOG = (
 @click.option("--output", metavar="DIR", help="Write a repaired copy of a release to DIR.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a file was changed.")
 @rule_options
+@execution_options
 @report_options
 @show_options
 def command(
@@ -38,6 +47,10 @@ def command(
     format_name: str,
     show_notes: bool,
     show_evidence: bool,
+    jobs: int | None,
+    no_cache: bool,
+    cache_dir: str | None,
+    profile: bool,
     show_files: bool,
     show_settings: bool,
     **options: Any,
@@ -59,6 +72,7 @@ def command(
     if sum((diff, check, output is not None)) > 1:
         raise UserError("choose one of --diff, --check and --output")
     where, rules = split(options)
+    how = execution(jobs, no_cache, cache_dir, profile)
     if show_settings:
         return _plan.show_settings(where, rules)
     plan = _plan.make(where, rules, unsafe_fixes=unsafe_fixes or (False if no_unsafe_fixes else None))
@@ -67,11 +81,13 @@ def command(
     target, files = plan.target, plan.files
     results = []
     with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
-        found = rewrite(files, plan.options, plan.roots)
+        found = rewrite(files, plan.options, plan.roots, how)
         absolute = {file.path: file.absolute for file in files}
         for result in with_progress(found, len(files), "Rewriting"):
             results.append(sink.take(result, absolute[result.path]))
     changed = [result for result in results if result.changed]
+    if how.profile is not None:
+        print(how.profile.table(), file=sys.stderr)
     report = Report(
         mode="preview" if diff or check else "rewrite",
         root=str(target.root),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from dtypefix.cli._options import (
     EXIT_CODES,
+    execution,
+    execution_options,
     report_options,
     rule_options,
     show_options,
@@ -19,12 +22,17 @@ from dtypefix.cli._options import (
 @click.command("scan", epilog=f"Exit status: {EXIT_CODES}")
 @target_options
 @rule_options
+@execution_options
 @report_options
 @show_options
 def command(
     format_name: str,
     show_notes: bool,
     show_evidence: bool,
+    jobs: int | None,
+    no_cache: bool,
+    cache_dir: str | None,
+    profile: bool,
     show_files: bool,
     show_settings: bool,
     **options: Any,
@@ -40,14 +48,17 @@ def command(
     from dtypefix.report import Report, View
 
     where, rules = split(options)
+    how = execution(jobs, no_cache, cache_dir, profile)
     if show_settings:
         return _plan.show_settings(where, rules)
     plan = _plan.make(where, rules)
     if show_files:
         return _plan.show_files(plan)
     target = plan.target
-    found = scan(plan.files, plan.options, plan.roots)
+    found = scan(plan.files, plan.options, plan.roots, how)
     results = list(with_progress(found, len(plan.files), "Scanning"))
+    if how.profile is not None:
+        print(how.profile.table(), file=sys.stderr)
     report = Report(
         mode="scan",
         root=str(target.root),

@@ -39,6 +39,7 @@ def fix_file(
     source: bytes,
     examine: Callable[[bytes], FileResult],
     applicable: Collection[str],
+    first: FileResult | None = None,
 ) -> FixedFile:
     """Apply the fixes of one file in memory.
 
@@ -50,13 +51,14 @@ def fix_file(
         source: its bytes.
         examine: runs the rules over a version of the file.
         applicable: the applicabilities to apply, ``{"safe"}`` or ``{"safe", "unsafe"}``.
+        first: what examining ``source`` gave, where that is known.
     """
-    first = current = examine(source)
+    first = current = examine(source) if first is None else first
     text = source
     fixed: list[Finding] = []
     deferred: list[Finding] = []
     for _ in range(ROUNDS):
-        todo = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
+        todo = fixable(current, applicable)
         chosen, deferred = compose.choose(todo)
         if not chosen:
             break
@@ -74,8 +76,13 @@ def fix_file(
         text, current = after, result
         fixed.extend(chosen)
     else:
-        deferred = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
+        deferred = fixable(current, applicable)
     return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred), original=first)
+
+
+def fixable(result: FileResult, applicable: Collection[str]) -> list[Finding]:
+    """The findings of a file whose fix is to be applied."""
+    return [f for f in result.findings if f.counts and f.fix and f.fix.applicability in applicable]
 
 
 def _edited(path: str, source: bytes, edits: list[Edit]) -> tuple[bytes, str | None]:

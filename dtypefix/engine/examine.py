@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dtypefix.analysis.walking import walk
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
+from dtypefix.engine.profile import Profile
 from dtypefix.engine.units import plain_encoding, unit_nodes, unit_of
 from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
 
@@ -142,6 +143,7 @@ def examine(
     name: str = "",
     is_package: bool = False,
     known_rules: frozenset[str] = frozenset(),
+    profile: Profile | None = None,
 ) -> FileResult:
     """Run rules over one file.
 
@@ -153,6 +155,7 @@ def examine(
         name: dotted module name, ``""`` when the file lies in no package.
         is_package: whether it is an ``__init__.py``.
         known_rules: names of all rules, selected or not, which a suppression may name.
+        profile: is told of the time and the work.
 
     Returns:
         The findings, sorted and fingerprinted, or the reason why the file could not be examined.
@@ -164,7 +167,9 @@ def examine(
     if not active and suppression.MARKER not in source:
         return FileResult(path)
     with _deep_recursion():
-        return _examine(path, source, active, rules, project, name, is_package, known_rules)
+        return _examine(
+            path, source, active, rules, project, name, is_package, known_rules, profile or Profile()
+        )
 
 
 def _examine(
@@ -176,21 +181,26 @@ def _examine(
     name: str,
     is_package: bool,
     known_rules: frozenset[str],
+    profile: Profile,
 ) -> FileResult:
     from dtypefix.analysis.module import Module
 
+    project.begin()
     try:
-        module = Module(path, source, name, is_package)
+        with profile.stage("parse with ast"):
+            module = Module(path, source, name, is_package)
         text_error = None
         module.source.decode(module.encoding)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         text_error = _parse_problem(error)
     if text_error is not None:
         return FileResult(path, skipped=Skipped(path, text_error))
+    profile.counts["files parsed"] += 1
+    profile.counts["lines parsed"] += len(module.lines)
     project.add(module)
     context = FileContext(module, project)
     if active:
-        problem = _run(context, active)
+        problem = _run(context, active, profile)
         if problem is not None:
             return FileResult(path, skipped=Skipped(path, problem))
     selected = {rule.name for rule in rules}
@@ -211,36 +221,45 @@ def problem_with_source(source: bytes, *, parse: bool) -> str | None:
     return None
 
 
-def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:
+def _run(context: FileContext, active: Sequence[RuleInfo], profile: Profile) -> str | None:
     """Run the rules; returns why the file cannot be examined, if so."""
     module = context.module
     by_node: dict[ast.AST, list[Rule]] = {}
     for info in active:
-        cls = info.load()
-        nodes = unit_nodes(module, cls.candidates(module), whole_functions=cls.needs_functions())
+        with profile.stage("load rules"):
+            cls = info.load()
+        with profile.stage("find candidates"), profile.rule(info.name):
+            nodes = unit_nodes(module, cls.candidates(module), whole_functions=cls.needs_functions())
         if nodes:
             rule = cls(_Reporting(context, info))
             for node in nodes:
                 by_node.setdefault(node, []).append(rule)
     if not by_node:
         return None
-    import libcst as cst
+    with profile.stage("load LibCST"):
+        import libcst as cst
 
-    from dtypefix.engine.visit import Handlers, Trace, handlers_of
+        from dtypefix.engine.visit import Handlers, Trace, handlers_of
 
     handlers: dict[tuple[int, ...], tuple[Handlers, Handlers]] = {}
     for node, rules in by_node.items():
         unit = unit_of(module, node)
         try:
-            tree = cst.parse_module(unit.text)
+            with profile.stage("parse with LibCST"):
+                tree = cst.parse_module(unit.text)
         except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
             return _parse_problem(error)
         key = tuple(id(rule) for rule in rules)
         if key not in handlers:
             handlers[key] = handlers_of(rules)
-        trace = Trace(tree, *handlers[key])
+        with profile.stage("place nodes"):
+            trace = Trace(tree, *handlers[key])
+        profile.counts["units"] += 1
+        profile.counts["lines in units"] += unit.lines
+        profile.counts["nodes"] += trace.nodes
         context.enter(unit, trace)
-        trace.run()
+        with profile.stage("visit"):
+            trace.run(profile)
     return None
 
 
