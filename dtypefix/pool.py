@@ -20,7 +20,7 @@ FILES_PER_PROCESS = 40
 _CHUNK = 8
 _MOST = 16
 
-_work: Callable[[object], object] | None = None
+_work: Callable[..., object] | None = None
 
 
 def processes(wanted: int | None, files: int) -> int:
@@ -45,7 +45,7 @@ def run(
         UserError: a process ended before its work was done.
     """
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(count, context, _start, (make, arguments))
+    executor = ProcessPoolExecutor(count, context, initializer=_start, initargs=(make, arguments))
     try:
         chunks = [items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK)]
         futures: list[Future[list[Result]]] = [executor.submit(_chunk, chunk) for chunk in chunks]
@@ -68,7 +68,7 @@ def _stop(executor: ProcessPoolExecutor) -> None:
     executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _start(make: Callable[..., Callable[[object], object]], arguments: tuple[object, ...]) -> None:
+def _start(make: Callable[..., Callable[[Item], Result]], arguments: tuple[object, ...]) -> None:
     # The terminal sends an interrupt to every process; the first one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from dtypefix.engine.memory import pause_collector

@@ -103,8 +103,8 @@ class Store:
             if len(kept) >= ENTRIES_KEPT:
                 break
             kept.setdefault(path, entry)
-        used = set(self.digests.stamps[key][2] for key in self.digests.stamps)
         stamps = self.digests.stamps
+        used = {digest for _, _, digest in stamps.values()}
         if len(stamps) > 2 * ENTRIES_KEPT:
             stamps = {}
         content = {

@@ -122,16 +122,13 @@ execution_options = _stack(
 
 
 def execution(jobs: int | None, no_cache: bool, cache_dir: str | None, profile: bool) -> Execution:
-    """How the run is to do its work. A profile is of the work itself, so that nothing comes from the cache."""
+    """How the run is to do its work; one that is profiled takes nothing from the cache."""
     from dtypefix.api import Execution
     from dtypefix.cache.environment import default_folder
     from dtypefix.engine.profile import Profile
 
-    if no_cache or profile:
-        folder = None
-    else:
-        folder = Path(cache_dir).absolute() if cache_dir else default_folder()
-    return Execution(jobs, folder, Profile() if profile else None)
+    folder = Path(cache_dir).absolute() if cache_dir else default_folder()
+    return Execution(jobs, None if no_cache or profile else folder, Profile() if profile else None)
 
 
 def split(options: dict[str, Any]) -> tuple[TargetOptions, RuleOptions]:
