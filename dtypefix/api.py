@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtypefix import pool
 from dtypefix.analysis.project import Project
 from dtypefix.cache.digests import digest_of
-from dtypefix.cache.environment import key_of
-from dtypefix.cache.store import Store
-from dtypefix.edits.fix_file import FixedFile, fix_file
 from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
 from dtypefix.engine.examine import examine, problem_with_source, wanted
 from dtypefix.engine.memory import relieve
@@ -24,6 +22,10 @@ from dtypefix.engine.suppression import MARKER
 from dtypefix.findings import FileResult, Skipped
 from dtypefix.sources.lookup import FileLookup, module_name
 from dtypefix.sources.read import Unreadable, read_source
+
+if TYPE_CHECKING:
+    from dtypefix.cache.store import Store
+    from dtypefix.edits.fix_file import FixedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,9 @@ def _scan(
 
 
 def _store(run: _Run, options: Options, folder: Path) -> Store:
+    from dtypefix.cache.environment import key_of
+    from dtypefix.cache.store import Store
+
     places = (run.roots.base, *run.roots.search)
     return Store(folder, key_of(run.catalog.by_name.values(), options.knowledge, places), run.lookup)
 
@@ -258,6 +263,8 @@ def rewrite(
     Raises:
         UserError: a rule or group is unknown, a pack does not load, or a process of the run died.
     """
+    from dtypefix.edits.fix_file import FixedFile, fix_file
+
     run = _run_of(files, options, roots, execution)
     applicable = {"safe", "unsafe"} if options.unsafe_fixes else {"safe"}
     for file, first in zip(files, list(_scan(run, files, options, execution)), strict=True):
