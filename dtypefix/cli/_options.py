@@ -127,8 +127,9 @@ def execution(jobs: int | None, no_cache: bool, cache_dir: str | None, profile: 
     from dtypefix.cache.environment import default_folder
     from dtypefix.engine.profile import Profile
 
-    folder = Path(cache_dir).absolute() if cache_dir else default_folder()
-    return Execution(jobs, None if no_cache or profile else folder, Profile() if profile else None)
+    if no_cache or profile:
+        return Execution(jobs, None, Profile() if profile else None)
+    return Execution(jobs, Path(cache_dir).absolute() if cache_dir else default_folder())
 
 
 def split(options: dict[str, Any]) -> tuple[TargetOptions, RuleOptions]:

@@ -6,7 +6,6 @@ matter (TOML between two ``+++`` lines), so a run without a candidate never impo
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -193,6 +192,8 @@ class Catalog:
         raise UserError(f"unknown rule {name!r}{self._nearest(name)}; `dtypefix rules` lists them")
 
     def _nearest(self, name: str) -> str:
+        import difflib
+
         known = [*self.by_name, *self.groups, ALL]
         near = difflib.get_close_matches(name, known, 1, 0.5)
         return f", did you mean {near[0]!r}?" if near else ""
@@ -237,7 +238,7 @@ class Catalog:
 
 
 def load_catalog(packs: Sequence[str] = ()) -> Catalog:
-    """Read the pages of every installed pack, and of those named besides.
+    """The pages of every installed pack, and of those named besides; each pack is read once.
 
     Args:
         packs: importable packages, and folders of packages as absolute paths.
@@ -245,6 +246,12 @@ def load_catalog(packs: Sequence[str] = ()) -> Catalog:
     Raises:
         UserError: a pack cannot be read, or two packs define a rule of the same name.
     """
+    return _catalog(tuple(packs), tuple(sys.path))
+
+
+@cache
+def _catalog(packs: tuple[str, ...], path: tuple[str, ...]) -> Catalog:
+    """The catalogue for packs, and for the packages that can be imported from ``path``."""
     from importlib.metadata import entry_points
 
     packages = list(dict.fromkeys([*(ep.value for ep in entry_points(group=ENTRY_POINTS)), *packs]))
