@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 import libcst as cst
 
@@ -59,6 +60,11 @@ class AmbientOutDtype(Rule):
         if sink is not None:
             self._report(read, sink)
 
+    @cached_property
+    def _reads(self) -> dict[ast.AST, list[ast.Attribute]]:
+        """The reads of the configured dtype in scopes that were looked at."""
+        return {}
+
     def _report(self, read: ast.Call, sink: Sink) -> None:
         path = self.module.path
         evidence = [Evidence(path, read.lineno, "the ambient dtype is read here")]
@@ -110,8 +116,10 @@ class AmbientOutDtype(Rule):
     def _config_read(self, read: ast.Call) -> ast.Attribute | None:
         """The read of ``model_config.dtype`` nearest by, in the same function or else the same class."""
         for scope in (self.module.enclosing_function(read), self.module.enclosing_class(read)):
-            nodes = walk(scope) if scope is not None else ()
-            reads = [n for n in nodes if isinstance(n, ast.Attribute) and CONFIG_READ.search(ast.unparse(n))]
+            reads = self._reads.get(scope) if scope is not None else []
+            if reads is None:
+                assert scope is not None
+                reads = self._reads[scope] = _config_reads(scope)
             if reads:
                 return min(reads, key=lambda n: (abs(n.lineno - read.lineno), n.lineno))
         return None
@@ -140,6 +148,14 @@ class AmbientOutDtype(Rule):
             return None, "which tensor's dtype the output should have cannot be told from here"
         edit = Edit(*self.module.byte_range(read), f"{name}.dtype")
         return Fix("unsafe", f"use {name}.dtype", (edit,)), None
+
+
+def _config_reads(scope: ast.AST) -> list[ast.Attribute]:
+    return [
+        n
+        for n in walk(scope)
+        if isinstance(n, ast.Attribute) and n.attr == "dtype" and CONFIG_READ.search(ast.unparse(n))
+    ]
 
 
 def _is_stored(function: FunctionNode, name: str) -> bool:
