@@ -6,6 +6,7 @@ again passes every node once, in source order, and knows at each where it is; so
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
@@ -63,10 +64,12 @@ class Trace(CodegenState):
 
     def run(self, profile: Profile) -> None:
         """Call the rules' methods, outer nodes and earlier ones first."""
+        seconds, clock = profile.rules, time.perf_counter
         for handlers, node in self.calls:
             for rule, method in handlers:
-                with profile.rule(rule):
-                    method(node)
+                started = clock()
+                method(node)
+                seconds[rule] += clock() - started  # type: ignore[assignment]
 
     # ---- what LibCST calls while it writes a tree
 
