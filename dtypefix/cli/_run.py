@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dtypefix.api import InputFile, Options, Roots
 from dtypefix.cli._options import RuleOptions, TargetOptions
 from dtypefix.errors import UserError
-from dtypefix.report import Report, View, render
+from dtypefix.report import Report, RuleDoc, View, render
+from dtypefix.report.outputs import Output, write_outputs
 from dtypefix.sources.target import Target
 from dtypefix.sources.targets import resolve, stdin_target, vllm_root
 
 STDIN = "-"
+FOR_PEOPLE = ("text", "full", "concise", "grouped")
 
 
 def find_target(options: TargetOptions) -> Target:
@@ -71,10 +73,19 @@ def api_options(rules: RuleOptions, *, unsafe_fixes: bool = False) -> Options:
     )
 
 
-def show(report: Report, format_name: str, view: View) -> None:
-    """Write the report to standard output, and in text what could not be read to standard error."""
+def rule_docs(options: Options) -> tuple[RuleDoc, ...]:
+    """The pages of the rules that the options select."""
+    from dtypefix.engine.catalog import load_catalog
+
+    rules = load_catalog(options.packs).select(options.select, options.extend_select, options.ignore)
+    return tuple(RuleDoc(rule.name, rule.group, rule.summary, rule.page) for rule in rules)
+
+
+def show(report: Report, format_name: str, view: View, outputs: Sequence[Output] = ()) -> None:
+    """Write the report to files and to standard output, and in text what was not read to standard error."""
+    write_outputs(outputs, report, view)
     render(format_name, report, view, sys.stdout)
-    if format_name == "text":
+    if format_name in FOR_PEOPLE:
         show_skipped(report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -13,7 +14,9 @@ from dtypefix.cli._options import EXIT_CODES, report_options, rule_options, spli
 @target_options
 @rule_options
 @report_options
-def command(format_name: str, show_notes: bool, show_evidence: bool, **options: Any) -> int:
+def command(
+    format_name: str, output_files: tuple[str, ...], show_notes: bool, show_evidence: bool, **options: Any
+) -> int:
     """Report dtype faults and change nothing.
 
     Without a PATH it reads the git checkout you stand in. NAME==VERSION is a source release (vllm, sglang
@@ -23,7 +26,9 @@ def command(format_name: str, show_notes: bool, show_evidence: bool, **options: 
     from dtypefix.cli import _run
     from dtypefix.cli._progress import with_progress
     from dtypefix.report import Report, View
+    from dtypefix.report.outputs import parse_output
 
+    outputs = [parse_output(text) for text in output_files]
     where, rules = split(options)
     api_options = _run.api_options(rules)
     target = _run.find_target(where)
@@ -36,6 +41,8 @@ def command(format_name: str, show_notes: bool, show_evidence: bool, **options: 
         suppressed=tuple(finding for result in results for finding in result.suppressed),
         skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
         examined=sum(1 for result in results if not result.skipped),
+        sources={file.path: file.source for file in files if file.source is not None},
+        rule_docs=partial(_run.rule_docs, api_options),
     )
-    _run.show(report, format_name, View(show_notes, show_evidence))
+    _run.show(report, format_name, View(show_notes, show_evidence), outputs)
     return _run.exit_status(report, failed=_run.has_counting(report.findings))
