@@ -25,17 +25,17 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
     """
     if width is None or len(plain(text)) <= width:
         return [text]
+    margin = text[: len(text) - len(text.lstrip(" "))]
+    words = text[len(margin) :].split(" ")
     lines: list[str] = []
-    current = ""
-    used = 0
-    for word in text.split(" "):
+    current, used = margin + words[0], len(margin) + len(plain(words[0]))
+    for word in words[1:]:
         size = len(plain(word))
-        if current and used + 1 + size > width:
+        if used + 1 + size > width:
             lines.append(current)
             current, used = indent + word, len(indent) + size
         else:
-            current = f"{current} {word}" if current else word
-            used = used + 1 + size if used else size
+            current, used = f"{current} {word}", used + 1 + size
     return [*lines, current]
 
 
