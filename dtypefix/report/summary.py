@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from dtypefix.findings import Finding
+from dtypefix.report.layout import width_of, wrapped
 from dtypefix.report.model import Report, View
 from dtypefix.report.paint import Paint, painter
 from dtypefix.report.words import KINDS, LEVEL_STYLES, kind_of, plural
@@ -17,7 +18,8 @@ def write_summary(report: Report, view: View, out: TextIO, paint: Paint, *, gap:
     lines = list(_summary(report, view, paint))
     if gap and lines:
         out.write("\n")
-    out.writelines(f"{line}\n" for line in lines)
+    width = width_of(out)
+    out.writelines(f"{part}\n" for line in lines for part in wrapped(line, width, "    "))
 
 
 def headline(report: Report, out: TextIO) -> None:

@@ -17,6 +17,7 @@ from tests.cli.conftest import CLEAN, SAFE
 from tests.cli.terminal import on_terminal
 
 UNSAFE = 'def g():\n    return ambient("error", "unsafe")\n'
+DTYPEFIX = (sys.executable, "-m", "dtypefix")
 NOTE = 'z = ambient("note", "manual")\n'
 
 
@@ -216,29 +217,41 @@ def test_a_preview_reports_in_files_what_would_remain(run, tree: Path) -> None:
     assert [result["level"] for result in results] == ["note", "error"]
 
 
-def test_lines_fit_the_terminal_and_platform_twins_share_an_entry(tmp_path: Path, environment) -> None:
+def test_a_terminal_reads_each_message_once_with_its_places_below(tmp_path: Path, environment) -> None:
     for folder in ("amd", "nvidia", "xpu", "other"):
         (tmp_path / "pkg" / folder).mkdir(parents=True)
         (tmp_path / "pkg" / folder / "some_long_name_of_a_model.py").write_text("\n" + SAFE)
-    command = [sys.executable, "-m", "dtypefix", "scan", "pkg", "--show-evidence"]
-    shown = on_terminal(command, columns=72, cwd=tmp_path, env=environment).splitlines()
-    assert max(map(len, shown)) <= 72
-    places = [line for line in shown if line.startswith("pkg/")]
-    assert [line.partition(":")[0] for line in places] == [
-        "pkg/amd/some_long_name_of_a_model.py",
-        "pkg/other/some_long_name_of_a_model.py",
+    (tmp_path / "pkg" / "last.py").write_text(UNSAFE)
+    shown = on_terminal([*DTYPEFIX, "scan", "pkg"], columns=60, cwd=tmp_path, env=environment)
+    assert shown.splitlines() == [
+        "error demo-call: the dtype comes from ambient [unsafe fix]",
+        "  pkg/last.py:2:12  g",
+        "",
+        "warning demo-call: the dtype comes from ambient [safe fix]",
+        "  pkg/amd/some_long_name_of_a_model.py:3:12  f",
+        "    likewise nvidia/some_long_name_of_a_model.py:3,",
+        "    xpu/some_long_name_of_a_model.py:3",
+        "  pkg/other/some_long_name_of_a_model.py:3:12  f",
+        "",
+        "Found 1 error, 4 warnings in 5 files of 5 examined",
+        "  demo-call    5  (4 safe, 1 unsafe)",
+        "`dtypefix rewrite` applies the 4 safe fixes; --diff only",
+        "    shows them.",
+        "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, for you to",
+        "    review.",
     ]
-    assert (
-        "    likewise nvidia/some_long_name_of_a_model.py:3,\n    xpu/some_long_name_of_a_model.py:3\n"
-        in "\n".join(shown) + "\n"
-    )
-    assert "Found 4 warnings in 4 files" in "\n".join(shown)
 
 
-def test_two_alike_findings_of_one_file_are_two_entries(tmp_path: Path, environment) -> None:
+@pytest.mark.parametrize("format_name", ["text", "full", "grouped"])
+def test_lines_fit_the_terminal(tmp_path: Path, environment, format_name: str) -> None:
+    (tmp_path / "a.py").write_text(f"x = {'1 + ' * 30}{UNSAFE.splitlines()[1].strip()[7:]}\n{SAFE}")
+    command = [*DTYPEFIX, "scan", ".", "--show-evidence", "--format", format_name]
+    shown = on_terminal(command, columns=44, cwd=tmp_path, env=environment)
+    assert max(map(len, shown.splitlines())) <= 44
+
+
+def test_two_alike_findings_of_one_file_are_two_places(tmp_path: Path, environment) -> None:
     (tmp_path / "amd").mkdir()
     (tmp_path / "amd" / "a.py").write_text(SAFE + SAFE)
-    command = [sys.executable, "-m", "dtypefix", "scan", "amd"]
-    shown = on_terminal(command, columns=100, cwd=tmp_path, env=environment)
-    assert "amd/a.py:2:12: " in shown
-    assert "amd/a.py:4:12: " in shown
+    shown = on_terminal([*DTYPEFIX, "scan", "amd"], columns=100, cwd=tmp_path, env=environment)
+    assert "  amd/a.py:2:12  f\n  amd/a.py:4:12  f\n" in shown

@@ -1,15 +1,17 @@
-"""The report for people: one entry per finding, then what it comes to and what to do next.
+"""The report for people: the findings, then what they come to and what to do next.
 
-In a pipe an entry is one line, whatever its length. On a terminal it is broken to the width of the window,
-and copies of a finding in the copies of a file for other platforms are folded into one entry.
+In a pipe a finding is one line, whatever its length. On a terminal what several findings say is said once,
+with their places below it, broken to the width of the window; and copies of a finding in the copies of a
+file for other platforms share one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from dtypefix.report.layout import width_of, wrapped
+from dtypefix.findings import LEVELS, Finding
+from dtypefix.report.layout import plain, width_of, wrapped
 from dtypefix.report.model import Report, View
 from dtypefix.report.paint import Paint, painter
 from dtypefix.report.summary import write_summary
@@ -24,24 +26,60 @@ def render(report: Report, view: View, out: TextIO) -> None:
     paint = painter(out)
     width = width_of(out)
     shown = view.shown(report)
-    for group in [Group(finding) for finding in shown] if width is None else grouped(shown):
-        out.writelines(f"{line}\n" for line in _entry(group, view, paint, width))
-    write_summary(report, view, out, paint, gap=bool(shown))
+    if width is None:
+        lines = (line for finding in shown for line in _one(finding, view, paint))
+    else:
+        lines = (line for groups in _alike(shown) for line in _many(groups, view, paint, width))
+    out.writelines(f"{line}\n" for line in lines)
+    # On a terminal every entry ends with an empty line of its own.
+    write_summary(report, view, out, paint, gap=bool(shown) and width is None)
 
 
-def _entry(group: Group, view: View, paint: Paint, width: int | None) -> Iterator[str]:
-    finding = group.first
-    path, _, numbers = place_of(finding).partition(f":{finding.span.line}:")
-    place = f"{paint(path, 'bold')}:{finding.span.line}:{numbers}:"
+def _one(finding: Finding, view: View, paint: Paint) -> Iterator[str]:
+    yield f"{_place(finding, paint)}: {_statement(finding, paint)}"
+    if view.show_evidence:
+        yield from _evidence(finding, paint, None, INDENT)
+
+
+def _alike(findings: Iterable[Finding]) -> list[list[Group]]:
+    """The findings that say the same, platform twins folded, the gravest first."""
+    alike: dict[tuple[str, ...], list[Group]] = {}
+    for group in sorted(grouped(findings), key=lambda group: LEVELS.index(group.first.level)):
+        finding = group.first
+        key = (finding.level, finding.rule, finding.message, kind_of(finding))
+        alike.setdefault(key, []).append(group)
+    return list(alike.values())
+
+
+def _many(groups: list[Group], view: View, paint: Paint, width: int) -> Iterator[str]:
+    yield from wrapped(_statement(groups[0].first, paint), width, INDENT)
+    for group in groups:
+        place = f"  {_place(group.first, paint)}"
+        symbol = one_line(group.first.symbol)
+        fits = symbol and len(plain(place)) + 2 + len(symbol) <= width
+        yield f"{place}  {paint(symbol, 'dim')}" if fits else place
+        if group.twins:
+            twins = f"{paint('likewise', 'dim')} {', '.join(short_places(group))}"
+            yield from wrapped(INDENT + twins, width, INDENT)
+        if view.show_evidence:
+            yield from _evidence(group.first, paint, width, INDENT)
+    yield ""
+
+
+def _place(finding: Finding, paint: Paint) -> str:
+    place = place_of(finding)
+    path = place.removesuffix(f":{finding.span.line}:{finding.span.column}")
+    return paint(path, "bold") + place.removeprefix(path)
+
+
+def _statement(finding: Finding, paint: Paint) -> str:
     level = paint(finding.level, LEVEL_STYLES[finding.level])
     label = paint(fix_label(finding), FIX_STYLES[kind_of(finding)])
-    line = f"{place} {level} {paint(finding.rule, 'cyan')}: {one_line(finding.message)} {label}"
-    yield from wrapped(line, width, INDENT)
-    if group.twins:
-        twins = f"{paint('likewise', 'dim')} {', '.join(short_places(group))}"
-        yield from wrapped(INDENT + twins, width, INDENT)
-    if view.show_evidence:
-        for step in finding.evidence:
-            line = f"{paint(f'{one_line(step.path)}:{step.line}:', 'dim')} {one_line(step.text)}"
-            yield from wrapped(INDENT + line, width, INDENT * 2)
-        yield from wrapped(f"{INDENT}{paint('fix:', 'dim')} {repair_of(finding)}", width, INDENT * 2)
+    return f"{level} {paint(finding.rule, 'cyan')}: {one_line(finding.message)} {label}"
+
+
+def _evidence(finding: Finding, paint: Paint, width: int | None, indent: str) -> Iterator[str]:
+    for step in finding.evidence:
+        line = f"{paint(f'{one_line(step.path)}:{step.line}:', 'dim')} {one_line(step.text)}"
+        yield from wrapped(indent + line, width, indent * 2)
+    yield from wrapped(f"{indent}{paint('fix:', 'dim')} {repair_of(finding)}", width, indent * 2)
