@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +13,10 @@ from dtypefix.analysis.module import Module, ScopeNode
 
 if TYPE_CHECKING:
     from dtypefix.analysis.classes import ClassRef
+    from dtypefix.analysis.flow import Flows
+    from dtypefix.analysis.knowledge import Knowledge
+
+_KEPT_FLOWS = 32
 
 
 DEFAULT_LINE_LENGTH = 88
@@ -74,8 +78,11 @@ class Project:
     Modules, import maps and classes are parsed when first asked for and kept for the run.
     """
 
-    def __init__(self, lookup: SourceLookup) -> None:
+    def __init__(self, lookup: SourceLookup, load_knowledge: Callable[[], Knowledge] | None = None) -> None:
+        """``load_knowledge`` gives the packs' tables; it is called when they are first needed."""
         self.lookup = lookup
+        self._load_knowledge = load_knowledge
+        self._flows: dict[str, tuple[Module, Flows]] = {}
         self._modules: dict[str, Module | None] = {}
         self._imports: dict[int, tuple[Module, Imports]] = {}
 
@@ -106,6 +113,25 @@ class Project:
     def line_length(self, module: Module) -> int:
         """The line length, in columns, of the module's formatter: ruff's and Black's 88 by default."""
         return self.lookup.line_length(module.path) or DEFAULT_LINE_LENGTH
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """The packs' facts about the code base."""
+        from dtypefix.analysis.knowledge import Knowledge
+
+        return self._load_knowledge() if self._load_knowledge is not None else Knowledge()
+
+    def flows(self, module: Module) -> Flows:
+        """The dtype flows of a module. Those of the modules asked about last are kept."""
+        from dtypefix.analysis.flow import Flows
+
+        known = self._flows.pop(module.path, None)
+        if known is None or known[0] is not module:
+            known = (module, Flows(module, self.knowledge, self))
+        self._flows[module.path] = known
+        if len(self._flows) > _KEPT_FLOWS:
+            del self._flows[next(iter(self._flows))]
+        return known[1]
 
     def qualified(self, module: Module, expr: ast.expr) -> str | None:
         """The dotted name that an expression refers to, through imports; None for anything else."""

@@ -7,15 +7,29 @@ from typing import Any
 
 import click
 
-from dtypefix.cli._options import EXIT_CODES, report_options, rule_options, split, target_options
+from dtypefix.cli._options import (
+    EXIT_CODES,
+    report_options,
+    rule_options,
+    show_options,
+    split,
+    target_options,
+)
 
 
 @click.command("scan", epilog=f"Exit status: {EXIT_CODES}")
 @target_options
 @rule_options
 @report_options
+@show_options
 def command(
-    format_name: str, output_files: tuple[str, ...], show_notes: bool, show_evidence: bool, **options: Any
+    format_name: str,
+    output_files: tuple[str, ...],
+    show_notes: bool,
+    show_evidence: bool,
+    show_files: bool,
+    show_settings: bool,
+    **options: Any,
 ) -> int:
     """Report dtype faults and change nothing.
 
@@ -23,17 +37,21 @@ def command(
     or vllm-ascend), fetched once and cached.
     """
     from dtypefix.api import scan
-    from dtypefix.cli import _run
+    from dtypefix.cli import _plan, _run
     from dtypefix.cli._progress import with_progress
     from dtypefix.report import Report, View
     from dtypefix.report.outputs import parse_output
 
     outputs = [parse_output(text) for text in output_files]
     where, rules = split(options)
-    api_options = _run.api_options(rules)
-    target = _run.find_target(where)
-    files = _run.input_files(target)
-    results = list(with_progress(scan(files, api_options, _run.roots(target, where)), len(files), "Scanning"))
+    if show_settings:
+        return _plan.show_settings(where, rules)
+    plan = _plan.make(where, rules)
+    if show_files:
+        return _plan.show_files(plan)
+    target = plan.target
+    found = scan(plan.files, plan.options, plan.roots)
+    results = list(with_progress(found, len(plan.files), "Scanning"))
     report = Report(
         mode="scan",
         root=str(target.root),
@@ -41,8 +59,8 @@ def command(
         suppressed=tuple(finding for result in results for finding in result.suppressed),
         skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
         examined=sum(1 for result in results if not result.skipped),
-        sources={file.path: file.source for file in files if file.source is not None},
-        rule_docs=partial(_run.rule_docs, api_options),
+        sources={file.path: file.source for file in plan.files if file.source is not None},
+        rule_docs=partial(_run.rule_docs, plan.options),
     )
     _run.show(report, format_name, View(show_notes, show_evidence), outputs)
     return _run.exit_status(report, failed=_run.has_counting(report.findings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from libcst.codemod import CodemodCommand, CodemodContext
 
 from dtypefix.analysis.project import Project
 from dtypefix.edits.fix_file import fix_file
-from dtypefix.engine.catalog import load_catalog
+from dtypefix.engine.catalog import load_catalog, load_knowledge
 from dtypefix.engine.examine import examine
 from dtypefix.sources.lookup import FileLookup, module_name
 
@@ -28,6 +29,8 @@ class RuleCommand(CodemodCommand):
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
         """Add the options of ``libcst.tool codemod`` that every rule has."""
+        # LibCST would pipe each changed file whole through black; a fix touches its own bytes only.
+        parser.set_defaults(no_format=True)
         parser.add_argument("--unsafe-fixes", action="store_true", help="apply unsafe fixes as well")
         parser.add_argument("--vllm-root", type=Path, help="folder that holds the vllm package")
 
@@ -43,8 +46,8 @@ class RuleCommand(CodemodCommand):
         path = Path(self.context.filename or "<string>").absolute()
         roots = [root for root in (_package_root(path), self.vllm_root) if root is not None]
         name, is_package = module_name(path, roots)
-        project = Project(FileLookup(roots, Path.cwd(), [path]))
         rule = load_catalog().get(self.RULE)
+        project = Project(FileLookup(roots, Path.cwd(), [path]), partial(load_knowledge, [rule]))
         fixed = fix_file(
             str(path),
             tree.bytes,

@@ -57,8 +57,8 @@ class Rule:
     matter holds what must be known before LibCST is imported (summary, group, needles), and the
     file's name, with dashes, is the rule's name. A rule defines ``visit_<LibCST node>`` and
     ``leave_<LibCST node>`` methods; a name that is no LibCST node is an error when the rule loads.
-    The methods see only the *units* (functions, methods or module-level statements) that hold a
-    node named by :meth:`candidates`.
+    The methods see only the *units* that hold a node named by :meth:`candidates`: the smallest
+    statement around it, or the outermost function for a rule that visits functions or classes.
     """
 
     name: ClassVar[str] = ""
@@ -75,3 +75,12 @@ class Rule:
         The default names the whole module, which makes LibCST parse all of it.
         """
         return (module.tree,)
+
+    @classmethod
+    def needs_functions(cls) -> bool:
+        """Whether the visitor methods want whole functions, rather than the statements of candidates."""
+        return any(
+            name.endswith(("_FunctionDef", "_ClassDef", "_Module"))
+            for name in dir(cls)
+            if name.startswith(("visit_", "leave_"))
+        )
