@@ -41,7 +41,7 @@ def compared(
     """Compare two versions, each given by what it is called and its findings.
 
     A finding remains if its fingerprint does, wherever its lines went; or else if the same code of the same
-    class and method is at fault in a file of another name, as when a file was moved.
+    class and method is at fault in a file of the same name elsewhere, as when a folder was moved.
     """
     old = list(before[1])
     fingerprints = {finding.fingerprint for finding in old}
@@ -66,5 +66,5 @@ def compared(
 
 
 def _key(finding: Finding) -> tuple[str, ...]:
-    """What a finding keeps when its file moves; at module level the file's name stands for the symbol."""
-    return finding.rule, finding.symbol or finding.path.rpartition("/")[2], finding.code
+    """What a finding keeps when its file moves to another folder."""
+    return finding.rule, finding.path.rpartition("/")[2], finding.symbol, finding.code
