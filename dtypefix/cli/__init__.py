@@ -12,7 +12,7 @@ import click
 from dtypefix import __version__
 from dtypefix.errors import UserError
 
-COMMANDS = ("scan", "rewrite", "compare", "history", "rules", "explain", "lsp")
+COMMANDS = ("scan", "rewrite", "validate", "compare", "history", "rules", "explain", "lsp")
 FAILED = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # as a process ended by SIGPIPE
