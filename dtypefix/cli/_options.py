@@ -90,6 +90,13 @@ report_options = _stack(
         metavar="FORM",
         help=f"{', '.join(format_names())}.",
     ),
+    click.option(
+        "--output-file",
+        "output_files",
+        multiple=True,
+        metavar="[FORM:]FILE",
+        help="Write a report there too (repeatable).",
+    ),
     click.option("--show-notes", is_flag=True, help="List notes too (text)."),
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),
 )

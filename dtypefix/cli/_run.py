@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtypefix.api import InputFile, Roots
+from dtypefix.api import InputFile, Options, Roots
 from dtypefix.cli._options import TargetOptions
 from dtypefix.errors import UserError
-from dtypefix.report import Report, View, render
+from dtypefix.report import Report, RuleDoc, View, render
+from dtypefix.report.outputs import Output, write_outputs
 from dtypefix.sources.target import Target
 from dtypefix.sources.targets import Keep, is_release, keep_all, resolve, stdin_target, vllm_root
 
 STDIN = "-"
+FOR_PEOPLE = ("text", "full", "concise", "grouped")
 
 
 def working_directory() -> Path:
@@ -74,10 +76,19 @@ def roots(target: Target, options: TargetOptions) -> Roots:
     return Roots(search=(*target.search_roots, *vllm), base=target.root)
 
 
-def show(report: Report, format_name: str, view: View) -> None:
-    """Write the report to standard output, and in text what could not be read to standard error."""
+def rule_docs(options: Options) -> tuple[RuleDoc, ...]:
+    """The pages of the rules that the options select."""
+    from dtypefix.engine.catalog import load_catalog
+
+    rules = load_catalog(options.packs).select(options.select, options.extend_select, options.ignore)
+    return tuple(RuleDoc(rule.name, rule.group, rule.summary, rule.page) for rule in rules)
+
+
+def show(report: Report, format_name: str, view: View, outputs: Sequence[Output] = ()) -> None:
+    """Write the report to files and to standard output, and in text what was not read to standard error."""
+    write_outputs(outputs, report, view)
     render(format_name, report, view, sys.stdout)
-    if format_name == "text":
+    if format_name in FOR_PEOPLE:
         show_skipped(report)
 
 

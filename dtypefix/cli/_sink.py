@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What rewriting one file came to once its text was, or was not, put where it belongs."""
+    """What rewriting one file came to once its text was, or was not, put where it belongs.
+
+    ``text`` is what the remaining findings point into, where that is not what lies on disk.
+    """
 
     path: str
     changed: bool
@@ -31,6 +34,7 @@ class Outcome:
     suppressed: tuple[Finding, ...]
     deferred: tuple[Finding, ...]
     skipped: Skipped | None
+    text: bytes | None = None
 
 
 class Sink:
@@ -64,6 +68,7 @@ class Sink:
             suppressed=there.suppressed,
             deferred=result.deferred if written else (),
             skipped=skipped,
+            text=result.after if written else None,
         )
 
     def _put(self, result: FixedFile, file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def command(
     output: str | None,
     exit_non_zero_on_fix: bool,
     format_name: str,
+    output_files: tuple[str, ...],
     show_notes: bool,
     show_evidence: bool,
     show_files: bool,
@@ -52,12 +54,14 @@ def command(
     from dtypefix.cli._progress import with_progress
     from dtypefix.cli._sink import sink_for
     from dtypefix.report import Report, View
-    from dtypefix.report.formats.text import headline
+    from dtypefix.report.outputs import parse_output, write_outputs
+    from dtypefix.report.summary import headline
 
     if diff and format_name != "text":
         raise UserError("--diff prints a diff, not a report; leave --format out")
     if sum((diff, check, output is not None)) > 1:
         raise UserError("choose one of --diff, --check and --output")
+    outputs = [parse_output(text) for text in output_files]
     where, rules = split(options)
     if show_settings:
         return _plan.show_settings(where, rules)
@@ -82,10 +86,14 @@ def command(
         changed=tuple(result.path for result in changed),
         deferred=tuple(finding for result in results for finding in result.deferred),
         examined=sum(1 for result in results if not result.skipped),
+        sources={result.path: result.text for result in results if result.text is not None},
+        rule_docs=partial(_run.rule_docs, plan.options),
     )
+    view = View(show_notes, show_evidence)
     if sink.shows_report:
-        _run.show(report, format_name, View(show_notes, show_evidence))
+        _run.show(report, format_name, view, outputs)
     else:
+        write_outputs(outputs, report, view)
         _run.show_skipped(report)
         if diff and changed:
             headline(report, sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ from dtypefix.cli._options import (
 @show_options
 def command(
     format_name: str,
+    output_files: tuple[str, ...],
     show_notes: bool,
     show_evidence: bool,
     show_files: bool,
@@ -38,7 +40,9 @@ def command(
     from dtypefix.cli import _plan, _run
     from dtypefix.cli._progress import with_progress
     from dtypefix.report import Report, View
+    from dtypefix.report.outputs import parse_output
 
+    outputs = [parse_output(text) for text in output_files]
     where, rules = split(options)
     if show_settings:
         return _plan.show_settings(where, rules)
@@ -55,6 +59,8 @@ def command(
         suppressed=tuple(finding for result in results for finding in result.suppressed),
         skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
         examined=sum(1 for result in results if not result.skipped),
+        sources={file.path: file.source for file in plan.files if file.source is not None},
+        rule_docs=partial(_run.rule_docs, plan.options),
     )
-    _run.show(report, format_name, View(show_notes, show_evidence))
+    _run.show(report, format_name, View(show_notes, show_evidence), outputs)
     return _run.exit_status(report, failed=_run.has_counting(report.findings))
