@@ -76,6 +76,18 @@ rule_options = _stack(
     click.option("--force-exclude", is_flag=True, help="Leave excluded files out even where named."),
 )
 
+baseline_option = click.option("--baseline", metavar="FILE", help="The file of known findings.")
+
+known_options = _stack(
+    baseline_option,
+    click.option("--no-baseline", is_flag=True, help="Report known findings too."),
+)
+
+change_options = _stack(
+    click.option("--diff-base", metavar="REV", help="Report what changed since REV, and what it affects."),
+    click.option("--staged", is_flag=True, help="Read what is staged, report what it changes."),
+)
+
 show_options = _stack(
     click.option("--show-files", is_flag=True, help="List what would be read, and stop."),
     click.option("--show-settings", is_flag=True, help="Print the settings in effect, and stop."),
@@ -99,6 +111,7 @@ report_options = _stack(
     ),
     click.option("--show-notes", is_flag=True, help="List notes too (text)."),
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),
+    click.option("--statistics", is_flag=True, help="Show only how many each rule has (text, json)."),
 )
 
 

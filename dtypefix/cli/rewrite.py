@@ -9,7 +9,14 @@ from typing import Any
 
 import click
 
-from dtypefix.cli._options import report_options, rule_options, show_options, split, target_options
+from dtypefix.cli._options import (
+    known_options,
+    report_options,
+    rule_options,
+    show_options,
+    split,
+    target_options,
+)
 from dtypefix.errors import UserError
 
 EPILOG = (
@@ -27,6 +34,7 @@ EPILOG = (
 @click.option("--output", metavar="DIR", help="Write a repaired copy of a release to DIR.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a file was changed.")
 @rule_options
+@known_options
 @report_options
 @show_options
 def command(
@@ -36,10 +44,13 @@ def command(
     no_unsafe_fixes: bool,
     output: str | None,
     exit_non_zero_on_fix: bool,
+    baseline: str | None,
+    no_baseline: bool,
     format_name: str,
     output_files: tuple[str, ...],
     show_notes: bool,
     show_evidence: bool,
+    statistics: bool,
     show_files: bool,
     show_settings: bool,
     **options: Any,
@@ -50,7 +61,7 @@ def command(
     every name it reads was found. Without a PATH it works on the git checkout you stand in.
     """
     from dtypefix.api import rewrite
-    from dtypefix.cli import _plan, _run
+    from dtypefix.cli import _plan, _run, _scan
     from dtypefix.cli._progress import with_progress
     from dtypefix.cli._sink import sink_for
     from dtypefix.report import Report, View
@@ -69,6 +80,7 @@ def command(
     if show_files:
         return _plan.show_files(plan)
     target, files = plan.target, plan.files
+    known = _scan.baseline_file(plan, baseline, no_baseline)
     results = []
     with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
         found = rewrite(files, plan.options, plan.roots)
@@ -76,12 +88,15 @@ def command(
         for result in with_progress(found, len(files), "Rewriting"):
             results.append(sink.take(result, absolute[result.path]))
     changed = [result for result in results if result.changed]
+    remaining = tuple(finding for result in results for finding in result.remaining)
+    match = None if known is None else _scan.against(known, plan, remaining, ())
     report = Report(
         mode="preview" if diff or check else "rewrite",
         root=str(target.root),
-        findings=tuple(finding for result in results for finding in result.remaining),
+        findings=remaining if match is None else match.new,
         fixed=tuple(finding for result in changed for finding in result.fixed),
         suppressed=tuple(finding for result in results for finding in result.suppressed),
+        baselined=() if match is None else match.known,
         skipped=(*target.skipped, *(result.skipped for result in results if result.skipped)),
         changed=tuple(result.path for result in changed),
         deferred=tuple(finding for result in results for finding in result.deferred),
@@ -91,7 +106,7 @@ def command(
     )
     view = View(show_notes, show_evidence)
     if sink.shows_report:
-        _run.show(report, format_name, view, outputs)
+        _run.show(report, format_name, view, outputs, statistics=statistics)
     else:
         write_outputs(outputs, report, view)
         _run.show_skipped(report)
