@@ -98,6 +98,7 @@ def flip_cases() -> list[dict[str, Any]]:
             "name": scheme["name"],
             "model": f"llama+{scheme['name']}" if "quantization_config" in scheme else "llama",
             "quantization": scheme.get("quantization"),
+            "deprecated": scheme.get("deprecated", False),
         }
         for scheme in catalogue.schemes()
     ]

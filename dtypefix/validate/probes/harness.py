@@ -154,6 +154,13 @@ def engine_config(
     return EngineArgs(**(arguments | more)).create_engine_config(UsageContext.LLM_CLASS)
 
 
+def on_device(device: str) -> dict[str, Any]:
+    """Engine options for a device without compiled vLLM: PyTorch's own operators, Triton's attention."""
+    if device == "cpu":
+        return {}
+    return {"attention_backend": "TRITON_ATTN", "compilation_config": {"custom_ops": ["none"]}}
+
+
 _groups: list[bool] = []
 
 

@@ -11,8 +11,18 @@ from typing import Any
 
 import torch
 
+from .forced import without_extensions
 from .guard import DtypeGuard
-from .harness import DTYPES, distributed, engine_config, exact_values, name_of, prepare, write_models
+from .harness import (
+    DTYPES,
+    distributed,
+    engine_config,
+    exact_values,
+    name_of,
+    on_device,
+    prepare,
+    write_models,
+)
 from .protocol import Coverage, Session, digest
 
 TOKENS = 4
@@ -22,6 +32,8 @@ def main(request: str) -> None:
     """Run every case of a request."""
     session = Session(request)
     device = session.request.get("device", "cpu")
+    if device != "cpu":
+        session.fact(**without_extensions(session.root, session.request.get("csrc")))
     prepare(session, device=device)
     folders = write_models(session.request["models"])
     paths = {place["path"] for place in session.request["places"]}
@@ -51,7 +63,10 @@ def _run(
     if case.get("draft"):
         speculative["model"] = folders[case["draft"]]
     config = engine_config(
-        folders[case["target"]], dtype=case.get("dtype", "bfloat16"), speculative=speculative
+        folders[case["target"]],
+        dtype=case.get("dtype", "bfloat16"),
+        speculative=speculative,
+        **on_device(device),
     )
     distributed(config, backend="gloo" if device == "cpu" else "nccl")
     outcome["stage"] = "build"
