@@ -86,7 +86,10 @@ def _next_step(report: Report, counted: Sequence[Finding]) -> Iterator[str]:
     if report.mode == "scan" and kinds["safe"]:
         yield f"`dtypefix rewrite` applies the {_fixes(kinds['safe'], 'safe')}; --diff only shows them."
     if kinds["unsafe"]:
-        yield f"`dtypefix rewrite --unsafe-fixes` adds {kinds['unsafe']} unsafe, for you to review."
+        yield (
+            f"{_fixes(kinds['unsafe'], 'unsafe')} left to your review, likely right but not shown to be; "
+            "`dtypefix rewrite --unsafe-fixes` applies, `dtypefix explain RULE` says why."
+        )
 
 
 def _fixes(number: int, kind: str) -> str:
