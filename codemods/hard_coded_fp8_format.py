@@ -13,8 +13,7 @@ from dtypefix.analysis.fp8_formats import Use, last_name
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.platforms import cuda_only_class, deciding_test, named_after
 from dtypefix.edits.imports import import_edit
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 PLATFORM = "current_platform"
@@ -175,8 +174,7 @@ class HardCodedFp8Format(Rule):
         )
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.hard_coded_fp8_format.Command PATH``."""
-
-    DESCRIPTION = "Ask the platform for its 8-bit floating format instead of naming one."
-    RULE = "hard-coded-fp8-format"
+__getattr__ = codemod_command(
+    __name__,
+    "Ask the platform for its 8-bit floating format instead of naming one.",
+)

@@ -20,8 +20,7 @@ from dtypefix.analysis.kernels import (
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 WIDTHS = frozenset({"int32", "int64", "uint32", "uint64"})
@@ -350,8 +349,7 @@ def _fills_with_pointers(node: ast.AST, name: str) -> bool:
     return False
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.index_width.Command PATH``."""
-
-    DESCRIPTION = "Fix the width of integer indices that kernels read."
-    RULE = "index-width"
+__getattr__ = codemod_command(
+    __name__,
+    "Fix the width of integer indices that kernels read.",
+)

@@ -10,8 +10,7 @@ import libcst as cst
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule, RuleContext
+from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Evidence
 
 SELECTOR = re.compile(r"backend|select_\w*(kernel|impl)")
@@ -274,11 +273,7 @@ def _gates(function: FunctionNode) -> Iterator[ast.Assign]:
                 yield statement
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.missing_dtype_gate.Command PATH``."""
-
-    DESCRIPTION = "Report choices of a kernel that never look at the dtype."
-    RULE = "missing-dtype-gate"
-
-
-__all__ = ["Command", "MissingDtypeGate"]
+__getattr__ = codemod_command(
+    __name__,
+    "Report choices of a kernel that never look at the dtype.",
+)

@@ -12,8 +12,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import QUANT_CONFIG
 from dtypefix.analysis.reaching import bindings
 from dtypefix.analysis.witness import path_of
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
 SHORT = frozenset({"half", "bfloat16", "float", "double"})
@@ -137,8 +136,7 @@ def _configured(function: FunctionNode) -> Iterator[ast.Call]:
             yield node
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.module_to_dtype.Command PATH``."""
-
-    DESCRIPTION = "Report casts of whole modules that can be quantised."
-    RULE = "module-to-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Report casts of whole modules that can be quantised.",
+)

@@ -12,8 +12,7 @@ from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.kernels import is_kernel
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
 HALF = frozenset({"bfloat16", "float16", "half"})
@@ -41,7 +40,9 @@ class PrecisionChoice(Rule):
             elif isinstance(node, ast.Call) and last_name(node.func) in ("to", "bfloat16", "half"):
                 if _folded(node) or (isinstance(node.func, ast.Attribute) and SCALE.search(root_of(node))):
                     yield node
-            elif isinstance(node, FunctionNode) and NUMERIC.search(node.name) and _ignored_dtype(module, node):
+            elif (
+                isinstance(node, FunctionNode) and NUMERIC.search(node.name) and _ignored_dtype(module, node)
+            ):
                 yield node
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:
@@ -65,7 +66,10 @@ class PrecisionChoice(Rule):
         self._report(
             change,
             f"`{change.target.id}` is rounded to the output's dtype before this is added, and again after it",
-            [(last, "the accumulator is narrowed here"), (change, "and the arithmetic goes on in the narrow dtype")],
+            [
+                (last, "the accumulator is narrowed here"),
+                (change, "and the arithmetic goes on in the narrow dtype"),
+            ],
             "move the arithmetic in front of the cast",
         )
 
@@ -131,7 +135,9 @@ class PrecisionChoice(Rule):
     def _half(self, call: ast.Call) -> bool:
         if last_name(call.func) in HALF:
             return True
-        target = next((k.value for k in call.keywords if k.arg == "dtype"), call.args[0] if call.args else None)
+        target = next(
+            (k.value for k in call.keywords if k.arg == "dtype"), call.args[0] if call.args else None
+        )
         return target is not None and self.project.flows(self.module).value(target).literal in HALF
 
     def _kept(self, call: ast.Call) -> bool:
@@ -188,15 +194,18 @@ def _parameters(function: FunctionNode) -> list[ast.arg]:
 
 def _ignored_dtype(module: Module, function: FunctionNode) -> str:
     """The ``dtype`` parameter of a module-level function that its body never reads."""
-    if not isinstance(module.parents.get(function), ast.Module) or "fake" in function.name or len(function.body) < 2:
+    if (
+        not isinstance(module.parents.get(function), ast.Module)
+        or "fake" in function.name
+        or len(function.body) < 2
+    ):
         return ""
     names = [a.arg for a in _parameters(function) if a.arg in ("dtype", "out_dtype")]
     read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     return next((name for name in names if name not in read), "")
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.precision_choice.Command PATH``."""
-
-    DESCRIPTION = "Report values that are rounded before the arithmetic on them is done."
-    RULE = "precision-choice"
+__getattr__ = codemod_command(
+    __name__,
+    "Report values that are rounded before the arithmetic on them is done.",
+)

@@ -11,8 +11,7 @@ import libcst as cst
 from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
 DEQUANTISE = "scaled_dequantize"
@@ -52,7 +51,11 @@ class ScaleBytesCast(Rule):
 
     def _cast(self, call: ast.Call, function: FunctionNode) -> None:
         """``layer.weight_scale.to(params_dtype)`` where the layer can be a microscaling one."""
-        if not isinstance(call.func, ast.Attribute) or not call.args or not NUMBERS.search(ast.unparse(call.args[0])):
+        if (
+            not isinstance(call.func, ast.Attribute)
+            or not call.args
+            or not NUMBERS.search(ast.unparse(call.args[0]))
+        ):
             return
         outer = [p for p in self.module.ancestors(call) if isinstance(p, FunctionNode)]
         names = " ".join(f.name for f in outer)
@@ -67,7 +70,11 @@ class ScaleBytesCast(Rule):
             level="warning",
             message=f"`{source}` can hold E8M0 bytes, of which a cast makes the numbers 0 to 255, not the scales",
             evidence=[
-                Evidence(self.module.path, function.lineno, "layers of this kind may keep their scales as exponent bytes"),
+                Evidence(
+                    self.module.path,
+                    function.lineno,
+                    "layers of this kind may keep their scales as exponent bytes",
+                ),
                 Evidence(self.module.path, call.lineno, "a numeric cast is right for a floating scale only"),
             ],
             unfixed_reason="view the bytes as torch.float8_e8m0fnu first, where the format is a microscaling one",
@@ -75,7 +82,9 @@ class ScaleBytesCast(Rule):
 
     def _dequantise(self, call: ast.Call, function: FunctionNode) -> None:
         """A scale out of a checkpoint goes into the dequantisation without a look at its dtype."""
-        scale = next((k.value for k in call.keywords if k.arg == "x_s"), call.args[1] if len(call.args) > 1 else None)
+        scale = next(
+            (k.value for k in call.keywords if k.arg == "x_s"), call.args[1] if len(call.args) > 1 else None
+        )
         if not isinstance(scale, ast.Name) or not LOADS.search(function.name):
             return
         text = self.module.text(function)
@@ -87,14 +96,17 @@ class ScaleBytesCast(Rule):
             message=f"`{root_name(scale)}` comes out of the checkpoint and is taken for numbers; MXFP8 keeps E8M0 bytes",
             evidence=[
                 Evidence(self.module.path, call.lineno, f"{DEQUANTISE} multiplies by the scale as it is"),
-                Evidence(self.module.path, function.lineno, f"nothing in {function.name} looks at the scale's dtype"),
+                Evidence(
+                    self.module.path,
+                    function.lineno,
+                    f"nothing in {function.name} looks at the scale's dtype",
+                ),
             ],
             unfixed_reason="which formats this checkpoint can have is not known here",
         )
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.scale_bytes_cast.Command PATH``."""
-
-    DESCRIPTION = "Report scales stored as exponent bytes that are taken for numbers."
-    RULE = "scale-bytes-cast"
+__getattr__ = codemod_command(
+    __name__,
+    "Report scales stored as exponent bytes that are taken for numbers.",
+)

@@ -22,8 +22,7 @@ from dtypefix.analysis.stores import (
     scaled_back,
     stores,
 )
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 TENSOR_INDEX = re.compile(r"mask|^is_|indices|_tensor$|(^|_)dest$|_slots$|_positions?$|_mapping$")
@@ -163,8 +162,7 @@ def _plain(expr: ast.expr) -> bool:
     return isinstance(expr, ast.Name) or (isinstance(expr, ast.Attribute) and _plain(expr.value))
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.uncast_store.Command PATH``."""
-
-    DESCRIPTION = "Cast what is stored by index to the dtype of the tensor it is stored into."
-    RULE = "uncast-store"
+__getattr__ = codemod_command(
+    __name__,
+    "Cast what is stored by index to the dtype of the tensor it is stored into.",
+)

@@ -14,8 +14,7 @@ from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.witness import NoWitness, layers_at, path_of
 from dtypefix.edits.arguments import keyword_edit
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 FACTORIES = re.compile(r"^torch\.(empty|zeros|ones|full|rand|randn)$")
@@ -143,8 +142,7 @@ def _names(call: ast.Call) -> list[str]:
     return [ast.unparse(e).rpartition(".")[2] for e in named]
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.unpinned_float32_parameter.Command PATH``."""
-
-    DESCRIPTION = "Allocate parameters in float32 that the tree pins to it elsewhere."
-    RULE = "unpinned-float32-parameter"
+__getattr__ = codemod_command(
+    __name__,
+    "Allocate parameters in float32 that the tree pins to it elsewhere.",
+)

@@ -37,7 +37,8 @@ _DTYPE_KEYWORDS = frozenset({"dtype", "quant_dtype", "out_dtype", "fp8_dtype", "
 @dataclass(frozen=True, slots=True)
 class Use:
     """One use: its node, what it does in words, whether the name alone can be replaced, whether callers may differ,
-    and whether it is a choice between formats."""
+    and whether it is a choice between formats.
+    """
 
     node: ast.expr
     what: str
@@ -163,7 +164,7 @@ def _in_call(module: Module, node: ast.Attribute, value: ast.expr, parent: ast.A
         if _kept(_bound_to(module, call)) or _stored(module, call):
             return None
         return Use(node, f"a tensor is made in {fn}", not triton)
-    if triton or isinstance(parent, ast.keyword) and parent.arg == "dtype":
+    if triton or (isinstance(parent, ast.keyword) and parent.arg == "dtype"):
         return None
     if any(isinstance(p, ast.Dict | ast.List | ast.Tuple | ast.Set) for p in _expressions(module, call)):
         return None
