@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -178,6 +178,16 @@ class _Planner:
             patterns.excluded(file, settings.excluded, settings.base, named)
             or patterns.excluded(file, self._rules.extend_exclude, self._here, named)
         )
+
+
+def catalog(config: Sequence[str], *, isolated: bool) -> Catalog:
+    """The rules there are: those installed, and of the packs that a person's configuration names.
+
+    Raises:
+        UserError: the configuration or a pack cannot be used.
+    """
+    configuration = Configuration(_run.working_directory(), config, isolated=isolated)
+    return load_catalog(configuration.for_run(project=False).settings.rules)
 
 
 def show_files(plan: Plan) -> int:
