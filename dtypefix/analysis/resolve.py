@@ -138,7 +138,12 @@ class Resolver:
         if found is None or all(o == origin for o in found.origins):
             # Of a module "its dtype" is what its attribute of that name says.
             found = self._attribute_of(owner, [*parts, "dtype"], origin) or found
-        return found
+        # What the pack says of an attribute by its name holds where the class itself does not tell.
+        named = self.flows.around.known_path(path)
+        if named is None or (found is not None and origin not in found.origins):
+            return found
+        others = found.origins - {origin} if found is not None else frozenset()
+        return Value(Form.DTYPE, others | {named}, steps=found.steps if found is not None else ())
 
     def _attribute_of(self, owner: ClassRef | None, parts: list[str], origin: Origin) -> Value | None:
         holder = class_at(owner, parts[1:-1])
@@ -152,7 +157,7 @@ class Resolver:
         if found is None:
             return None
         kept: set[Origin] = set()
-        for one in found.origins:
+        for one in found.origins or {origin}:
             if one.kind in ANSWERS:
                 kept.add(moved(one, ".".join(parts[:-1])))
             else:

@@ -306,3 +306,22 @@ def test_buffers_properties_and_what_a_constructor_was_given(told: Told) -> None
         "attribute:self.inner.open_dtype",
         "attribute:self.inner.method",
     ]
+
+
+def test_what_a_class_assigns_goes_before_what_a_name_suggests(told: Told) -> None:
+    source = """
+    class Impl:
+        def __init__(self, kv_cache_dtype: str):
+            self.kv_cache_dtype = kv_cache_dtype
+
+        def forward(self, x):
+            show(self.kv_cache_dtype)
+
+    class Builder:
+        def __init__(self, vllm_config):
+            self.kv_cache_dtype = vllm_config.cache_config.cache_dtype
+
+        def build(self):
+            show(self.kv_cache_dtype)
+    """
+    assert told(source) == ["kv cache:resolved", "kv cache:global"]
