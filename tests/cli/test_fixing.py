@@ -34,8 +34,8 @@ def test_unsafe_fixes_that_are_held_back_are_named_with_what_to_do(run, tmp_path
     (tmp_path / "a.py").write_text(UNSAFE)
     for command in ("scan", "rewrite"):
         said = run(command, "a.py").stdout
-        assert "unsafe fix left to your review, likely right but not shown to be" in said
-        assert "`dtypefix rewrite --unsafe-fixes`" in said
+        adds = "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, likely right but not shown to be"
+        assert adds in said
     assert "unsafe-fixes" not in run("rewrite", "a.py", "--unsafe-fixes").stdout
 
 
