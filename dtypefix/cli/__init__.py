@@ -13,7 +13,7 @@ import click
 from dtypefix import __version__
 from dtypefix.errors import UserError
 
-COMMANDS = ("scan", "rewrite", "baseline", "validate", "rules", "explain")
+COMMANDS = ("scan", "rewrite", "baseline", "validate", "compare", "history", "rules", "explain", "lsp")
 EPILOG = (
     "Exit status: 0 nothing to report or to change, 1 something, 2 it could not do all that was asked, "
     "3 a repair could not be shown to be right (validate). `dtypefix COMMAND --help` says more."

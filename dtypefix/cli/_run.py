@@ -78,10 +78,11 @@ def roots(target: Target, options: TargetOptions) -> Roots:
 
 
 def rule_docs(options: Options) -> tuple[RuleDoc, ...]:
-    """The pages of the rules that the options select."""
+    """The pages of all rules that there are in a run."""
     from dtypefix.engine.catalog import load_catalog
 
-    rules = load_catalog(options.packs).select(options.select, options.extend_select, options.ignore)
+    catalog = load_catalog(options.packs)
+    rules = (*catalog.rules, *catalog.builtin)
     return tuple(RuleDoc(rule.name, rule.group, rule.summary, rule.page) for rule in rules)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from dtypefix.errors import UserError
 from dtypefix.report import Report, View, format_names, render
@@ -54,11 +56,24 @@ def write_outputs(outputs: Sequence[Output], report: Report, view: View) -> None
         UserError: a file cannot be written.
     """
     for output in outputs:
-        scratch = output.path.with_name(f".{output.path.name}.{os.getpid()}")
-        try:
-            with scratch.open("w", encoding="utf-8", newline="\n", errors="backslashreplace") as out:
-                render(output.format_name, report, view, out)
-            os.replace(scratch, output.path)
-        except OSError as error:
-            scratch.unlink(missing_ok=True)
-            raise UserError(f"--output-file {output.path}: {error.strerror or error}") from None
+        with write_whole(output.path) as out:
+            render(output.format_name, report, view, out)
+
+
+@contextmanager
+def write_whole(name: str | Path) -> Iterator[TextIO]:
+    """A text stream to what becomes the file of that name once all of it is written.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    path = Path(name)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with scratch.open("w", encoding="utf-8", newline="\n", errors="backslashreplace") as out:
+            yield out
+        os.replace(scratch, path)
+    except OSError as error:
+        raise UserError(f"--output-file {path}: {error.strerror or error}") from None
+    finally:
+        scratch.unlink(missing_ok=True)

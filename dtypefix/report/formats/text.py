@@ -7,7 +7,7 @@ file for other platforms share one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from dtypefix.findings import LEVELS, Finding
@@ -23,16 +23,21 @@ INDENT = "    "
 
 def render(report: Report, view: View, out: TextIO) -> None:
     """Write the findings, then a summary; coloured where ``out`` is a terminal."""
+    shown = view.shown(report)
+    write_entries(shown, view, out)
+    # On a terminal every entry ends with an empty line of its own.
+    write_summary(report, view, out, painter(out), gap=bool(shown) and width_of(out) is None)
+
+
+def write_entries(findings: Sequence[Finding], view: View, out: TextIO) -> None:
+    """Write findings without a summary."""
     paint = painter(out)
     width = width_of(out)
-    shown = view.shown(report)
     if width is None:
-        lines = (line for finding in shown for line in _one(finding, view, paint))
+        lines = (line for finding in findings for line in _one(finding, view, paint))
     else:
-        lines = (line for groups in _alike(shown) for line in _many(groups, view, paint, width))
+        lines = (line for groups in _alike(findings) for line in _many(groups, view, paint, width))
     out.writelines(f"{line}\n" for line in lines)
-    # On a terminal every entry ends with an empty line of its own.
-    write_summary(report, view, out, paint, gap=bool(shown) and width is None)
 
 
 def _one(finding: Finding, view: View, paint: Paint) -> Iterator[str]:
