@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtypefix.api import InputFile, Options, Roots
 from dtypefix.cli import _run
@@ -16,6 +18,9 @@ from dtypefix.config.resolve import Configuration, Effective
 from dtypefix.engine.catalog import Catalog, load_catalog
 from dtypefix.errors import UserError
 from dtypefix.sources.target import Target
+
+if TYPE_CHECKING:
+    from dtypefix.sources.changes import Staged
 
 
 @dataclass(frozen=True)
@@ -27,15 +32,25 @@ class Plan:
     options: Options
     roots: Roots
     effective: Effective
+    staged: Staged | None = None
+
+    @property
+    def baseline(self) -> Path | None:
+        """The file of known findings that the configuration names."""
+        return self.effective.settings.baseline
 
 
-def make(where: TargetOptions, rules: RuleOptions, *, unsafe_fixes: bool | None = None) -> Plan:
+def make(
+    where: TargetOptions, rules: RuleOptions, *, unsafe_fixes: bool | None = None, staged: bool = False
+) -> Plan:
     """What the options and the configuration come to. Options win over configuration.
+
+    With ``staged`` the files are those of git's index, as they stand there.
 
     Raises:
         UserError: an option or a setting cannot be used, or nothing can be read.
     """
-    return _Planner(where, rules).plan(unsafe_fixes)
+    return _Planner(where, rules).plan(unsafe_fixes, staged)
 
 
 class _Planner:
@@ -52,7 +67,7 @@ class _Planner:
         self._force_exclude = rules.force_exclude or self._settings.force_exclude
         self._names(self.effective)  # a misspelled rule is said before anything is read
 
-    def plan(self, unsafe_fixes: bool | None) -> Plan:
+    def plan(self, unsafe_fixes: bool | None, staged: bool) -> Plan:
         for name, origin in self.effective.untrusted:
             print(
                 f"dtypefix: {origin}: {name} names code to run and is not honoured in a scanned tree; "
@@ -61,8 +76,17 @@ class _Planner:
             )
         settings = self._settings
         target = _run.find_target(self._where, self._keep, settings.respect_gitignore)
+        index = self._index(target) if staged else None
+        sources = index.sources() if index is not None else {}
+        if index is not None:
+            target = self._only_staged(target, sources)
         files = [
-            replace(file, named=file.absolute in target.named, rules=self._rules_for(file.absolute))
+            replace(
+                file,
+                source=file.source if sources.get(file.absolute) is None else sources[file.absolute],
+                named=file.absolute in target.named,
+                rules=self._rules_for(file.absolute),
+            )
             for file in _run.input_files(target)
         ]
         chosen = sorted(frozenset().union(*(file.rules for file in files if file.rules is not None)))
@@ -74,7 +98,27 @@ class _Planner:
             knowledge=settings.knowledge,
         )
         where = replace(self._where, vllm_root=self._where.vllm_root or settings.vllm_root)
-        return Plan(target, files, options, _run.roots(target, where), self.effective)
+        return Plan(target, files, options, _run.roots(target, where), self.effective, index)
+
+    def _index(self, target: Target) -> Staged:
+        from dtypefix.sources.changes import Staged, checkout_of
+
+        if target.kind != "paths":
+            raise UserError("--staged reads the files of a checkout; leave the other sources out")
+        return Staged(checkout_of(target.checkout or self._here, "--staged"))
+
+    def _only_staged(self, target: Target, sources: Mapping[Path, bytes | None]) -> Target:
+        """The target's files that are in the index, those that only lie there included."""
+        asked = [Path(os.path.normpath(self._here / path)) for path in self._where.paths]
+        gone = [
+            file
+            for file in sources
+            if not os.path.lexists(file)
+            and (not asked or any(file.is_relative_to(path) for path in asked))
+            and self._keep(file, self._here)
+        ]
+        kept = [file for file in target.files if file in sources]
+        return replace(target, files=tuple(sorted((*kept, *gone))))
 
     @cached_property
     def _catalog(self) -> Catalog:
@@ -134,6 +178,16 @@ class _Planner:
             patterns.excluded(file, settings.excluded, settings.base, named)
             or patterns.excluded(file, self._rules.extend_exclude, self._here, named)
         )
+
+
+def catalog(config: Sequence[str], *, isolated: bool) -> Catalog:
+    """The rules there are: those installed, and of the packs that a person's configuration names.
+
+    Raises:
+        UserError: the configuration or a pack cannot be used.
+    """
+    configuration = Configuration(_run.working_directory(), config, isolated=isolated)
+    return load_catalog(configuration.for_run(project=False).settings.rules)
 
 
 def show_files(plan: Plan) -> int:

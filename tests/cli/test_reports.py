@@ -237,8 +237,8 @@ def test_a_terminal_reads_each_message_once_with_its_places_below(tmp_path: Path
         "  demo-call    5  (4 safe, 1 unsafe)",
         "`dtypefix rewrite` applies the 4 safe fixes; --diff only",
         "    shows them.",
-        "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, for you to",
-        "    review.",
+        "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, likely",
+        "    right but not shown to be, for you to review.",
     ]
 
 
