@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -60,11 +61,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return markdown
     # mkdocs-click 0.9 shows an internal value of click 8.3 as the default of every option.
     command: click.Command = import_module(f"dtypefix.cli.{name}").command
-    with click.Context(
-        command, info_name=f"dtypefix {name}", max_content_width=96, terminal_width=96
-    ) as context:
-        text = command.get_help(context)
-    return f"{markdown.rstrip()}\n\n## Options\n\n```text\n{text.rstrip()}\n```\n"
+    texts = list(_help(command, f"dtypefix {name}"))
+    blocks = "\n\n".join(f"```text\n{text.rstrip()}\n```" for text in texts)
+    return f"{markdown.rstrip()}\n\n## Options\n\n{blocks}\n"
+
+
+def _help(command: click.Command, name: str) -> Iterator[str]:
+    with click.Context(command, info_name=name, terminal_width=84) as context:
+        yield command.get_help(context)
+    if isinstance(command, click.Group):
+        for part, inner in command.commands.items():
+            yield from _help(inner, f"{name} {part}")
 
 
 def _rules() -> tuple[RuleInfo, ...]:
