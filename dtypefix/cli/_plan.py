@@ -75,6 +75,9 @@ class _Planner:
                 file=sys.stderr,
             )
         settings = self._settings
+        for table in settings.knowledge:
+            if not os.path.exists(table):
+                raise UserError(f"{self.effective.origins['knowledge']}: knowledge: there is no {table}")
         target = _run.find_target(self._where, self._keep, settings.respect_gitignore)
         index = self._index(target) if staged else None
         sources = index.sources() if index is not None else {}

@@ -273,6 +273,9 @@ def test_knowledge_is_laid_over_the_packs_tables(run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(SAFE)
     (tmp_path / "table.toml").write_text("[[layer]]\nname = 'OurLinear'\n")
     assert run("scan", "a.py", "--config", 'knowledge = ["table.toml"]').returncode == 1
+    done = run("scan", "a.py", "--config", 'knowledge = ["nowhere.toml"]')
+    assert done.returncode == 2
+    assert f"knowledge: there is no {tmp_path / 'nowhere.toml'}" in done.stderr
 
 
 def test_the_reference_page_is_what_the_code_declares() -> None:
