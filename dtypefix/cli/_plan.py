@@ -63,6 +63,7 @@ class _Planner:
         self._project = not where.installed and not _run.names_release(where)
         self.effective = self._configuration.for_run(project=self._project)
         self._settings = self.effective.settings
+        patterns.check(rules.extend_exclude, "--extend-exclude")
         self._of_effective: dict[int, frozenset[str]] = {}
         self._force_exclude = rules.force_exclude or self._settings.force_exclude
         self._names(self.effective)  # a misspelled rule is said before anything is read

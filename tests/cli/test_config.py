@@ -87,6 +87,9 @@ def test_extend_adds_up_the_extend_keys_and_replaces_the_others(run, two_files: 
         ('per-file-ignores = { "x" = ["nope"] }', "per-file-ignores: unknown rule or group 'nope'"),
         ('select = "core"', "select takes a list of rules and groups, for example select = "),
         ("unsafe-fixes = 1", "unsafe-fixes takes a true or false"),
+        ('exclude = ["!"]', "exclude: '!' is no pattern as of a .gitignore"),
+        ('per-file-ignores = { "!" = ["ALL"] }', "per-file-ignores: '' is no pattern"),
+        ('per-file-ignores = ["tests/"]', "per-file-ignores takes a table of patterns"),
         ("exclude = [", "not valid TOML"),
         ('extend = "nowhere.toml"', "there is no file"),
         ('extend = "dtypefix.toml"', "extends itself"),
@@ -125,6 +128,7 @@ def test_config_takes_a_setting_or_a_file(run, two_files: Path) -> None:
     [
         (["--config", "nowhere.toml"], "no such file, and no 'key = value'"),
         (["--config", "select=core"], "a value is TOML"),
+        (["--extend-exclude", "a,!"], "--extend-exclude: '!' is no pattern"),
         (["--config", "selct=['core']"], "did you mean 'select'?"),
         (["--config", "other.toml", "--isolated"], "which --isolated rules out"),
         (["--config", "other.toml", "--config", "other.toml"], "--config takes one file"),
