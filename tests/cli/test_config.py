@@ -154,6 +154,14 @@ def test_third_party_code_is_left_out_unless_it_is_asked_for(run, tmp_path: Path
         assert paths(run("scan", named, "--force-exclude", "--format", "json")) == []
 
 
+def test_an_excluded_text_on_standard_input_comes_back_as_it_was(run, tmp_path: Path) -> None:
+    named = ("--stdin-filename", "third_party/a.py", "-")
+    assert "settled" in run("rewrite", *named, input=SAFE).stdout
+    done = run("rewrite", "--force-exclude", *named, input=SAFE)
+    assert (done.returncode, done.stdout) == (0, SAFE)
+    assert run("scan", "--force-exclude", *named, input=SAFE).returncode == 0
+
+
 def test_patterns_are_those_of_gitignore_relative_to_their_file(run, two_files: Path) -> None:
     (two_files / "dtypefix.toml").write_text('exclude = ["/b.py", "*.py", "!a.py"]\n')
     assert scanned(run) == ["a.py"]
