@@ -63,6 +63,7 @@ class _Planner:
         self._project = not where.installed and not _run.names_release(where)
         self.effective = self._configuration.for_run(project=self._project)
         self._settings = self.effective.settings
+        patterns.check(rules.extend_exclude, "--extend-exclude")
         self._of_effective: dict[int, frozenset[str]] = {}
         self._force_exclude = rules.force_exclude or self._settings.force_exclude
         self._names(self.effective)  # a misspelled rule is said before anything is read
@@ -75,20 +76,16 @@ class _Planner:
                 file=sys.stderr,
             )
         settings = self._settings
+        for table in settings.knowledge:
+            if not os.path.exists(table):
+                raise UserError(f"{self.effective.origins['knowledge']}: knowledge: there is no {table}")
         target = _run.find_target(self._where, self._keep, settings.respect_gitignore)
         index = self._index(target) if staged else None
-        sources = index.sources() if index is not None else {}
+        sources: dict[Path, bytes | None] = {}
         if index is not None:
+            sources = index.sources()
             target = self._only_staged(target, sources)
-        files = [
-            replace(
-                file,
-                source=file.source if sources.get(file.absolute) is None else sources[file.absolute],
-                named=file.absolute in target.named,
-                rules=self._rules_for(file.absolute),
-            )
-            for file in _run.input_files(target)
-        ]
+        files = [self._planned(file, target, sources) for file in _run.input_files(target)]
         chosen = sorted(frozenset().union(*(file.rules for file in files if file.rules is not None)))
         options = Options(
             # Without a file, or with rules turned off in all of them, there is nothing to select from.
@@ -99,6 +96,19 @@ class _Planner:
         )
         where = replace(self._where, vllm_root=self._where.vllm_root or settings.vllm_root)
         return Plan(target, files, options, _run.roots(target, where), self.effective, index)
+
+    def _planned(self, file: InputFile, target: Target, staged: Mapping[Path, bytes | None]) -> InputFile:
+        path = file.absolute
+        if target.kind == "stdin" and not self._keep(path, None):
+            # An editor expects its text back, so it is passed through rather than left out.
+            return replace(file, rules=frozenset[str]())
+        source = staged.get(path)
+        return replace(
+            file,
+            source=file.source if source is None else source,
+            named=path in target.named,
+            rules=self._rules_for(path),
+        )
 
     def _index(self, target: Target) -> Staged:
         from dtypefix.sources.changes import Staged, checkout_of

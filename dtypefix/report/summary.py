@@ -86,7 +86,7 @@ def _next_step(report: Report, counted: Sequence[Finding]) -> Iterator[str]:
     if report.mode == "scan" and kinds["safe"]:
         yield f"`dtypefix rewrite` applies the {_fixes(kinds['safe'], 'safe')}; --diff only shows them."
     if kinds["unsafe"]:
-        how = "likely right but not shown to be, for you to review"
+        how = "likely right but not proved, for you to review"
         yield f"`dtypefix rewrite --unsafe-fixes` adds {kinds['unsafe']} unsafe, {how}."
 
 

@@ -34,7 +34,7 @@ def test_unsafe_fixes_that_are_held_back_are_named_with_what_to_do(run, tmp_path
     (tmp_path / "a.py").write_text(UNSAFE)
     for command in ("scan", "rewrite"):
         said = run(command, "a.py").stdout
-        adds = "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, likely right but not shown to be"
+        adds = "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, likely right but not proved"
         assert adds in said
     assert "unsafe-fixes" not in run("rewrite", "a.py", "--unsafe-fixes").stdout
 

@@ -238,7 +238,7 @@ def test_a_terminal_reads_each_message_once_with_its_places_below(tmp_path: Path
         "`dtypefix rewrite` applies the 4 safe fixes; --diff only",
         "    shows them.",
         "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, likely",
-        "    right but not shown to be, for you to review.",
+        "    right but not proved, for you to review.",
     ]
 
 

@@ -68,8 +68,7 @@ def test_the_summary_counts_by_rule_and_says_what_can_be_applied() -> None:
         "  some-rule    3  (2 safe, 1 manual)",
         "  other        1  (1 unsafe)",
         "`dtypefix rewrite` applies the 2 safe fixes; --diff only shows them.",
-        "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, "
-        "likely right but not shown to be, for you to review.",
+        "`dtypefix rewrite --unsafe-fixes` adds 1 unsafe, likely right but not proved, for you to review.",
     ]
 
 
