@@ -26,9 +26,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {
             "Setting up": [
                 {"Configuration": "configuration.md"},
+                {"Known findings": "known-findings.md"},
+                {"Only what changed": "changes.md"},
                 {"Reports": "reports.md"},
                 {"Hooks and CI": "ci.md"},
                 {"Editors": "editors.md"},
+                {"In the shell": "shell.md"},
             ]
         },
         {

@@ -18,8 +18,7 @@ from dtypefix.report.paint import Paint, painter
 
 FORMATS = ("text", "json", "csv", "svg", "html")
 NONE = "·"
-CELL, HEAD, LABEL = 46, 74, 190  # pixels: a cell's width, the height of the heads, the width of the labels
-ROW = 30
+CELL, ROW, HEAD, LETTER = 46, 30, 74, 7.4  # pixels: a cell, the slanted heads, a letter of a rule's name
 
 
 def format_of(name: str) -> str:
@@ -105,16 +104,17 @@ def _drawn(history: History, *, page: bool) -> str:
     # The strongest colour stands for the most findings of any rule; a root keeps small numbers apart.
     most = max((max(counts) for counts in history.counts.values()), default=1) or 1
     rows = [(rule, [(n, (n / most) ** 0.5) for n in counts]) for rule, counts in history.counts.items()]
+    label = round(24 + LETTER * max(map(len, [*history.counts, "all"])))
     return (
         environment.get_template("history.html.j2" if page else "history.svg.j2").render(
             history=history,
             rows=rows,
             version=__version__,
-            width=LABEL + CELL * len(history.versions) + 20,
+            width=label + CELL * len(history.versions) + 40,
             height=HEAD + ROW * (len(rows) + 1) + 20,
             cell=CELL,
             head=HEAD,
-            label=LABEL,
+            label=label,
             row=ROW,
         )
         + "\n"

@@ -11,8 +11,6 @@ from dtypefix.api import InputFile, Options, Roots, rewrite, scan
 from tests.cli.conftest import REPOSITORY
 from tests.codemods.cases import read_page
 
-pytest_plugins = ["tests.cli.conftest"]
-
 PACK = REPOSITORY / "examples" / "our_rules" / "our_rules"
 PAGE = read_page(PACK / "tensor_type_call.md")
 FAULTY = "import torch\n\n\ndef f(x):\n    return x.type(torch.float16)\n"

@@ -12,7 +12,6 @@ from lsprotocol import types
 
 from tests.cli.conftest import SAFE
 
-pytest_plugins = ["tests.cli.conftest"]
 pygls_client = pytest.importorskip("pygls.lsp.client", reason="pygls is not installed")
 
 WAIT = 60.0  # seconds for an answer, far more than it takes
@@ -203,7 +202,8 @@ def test_what_is_typed_counts_not_what_lies_on_disk_and_closing_clears(edit, tmp
 
 
 def test_configuration_and_excludes_hold_and_half_a_line_is_no_trouble(edit, tmp_path: Path) -> None:
-    (tmp_path / "dtypefix.toml").write_text('exclude = ["skipped/"]\nper-file-ignores = { "a.py" = ["demo-call"] }\n')
+    settings = 'exclude = ["skipped/"]\nper-file-ignores = { "a.py" = ["demo-call"] }\n'
+    (tmp_path / "dtypefix.toml").write_text(settings)
     (tmp_path / "skipped").mkdir()
     for name in ("a.py", "skipped/b.py"):
         (tmp_path / name).write_text(SAFE)
