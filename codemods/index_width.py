@@ -15,6 +15,7 @@ from dtypefix.analysis.kernels import is_kernel, kernel_of, launched, parameter_
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix, Level
 
@@ -131,7 +132,7 @@ class IndexWidth(Rule):
         source = call.func.value
         if not isinstance(target, ast.Name) or target.id.endswith(last_name(source) or "?"):
             return
-        for launch in (n for n in ast.walk(function) if isinstance(n, ast.Call) and launched(n)):
+        for launch in (n for n in walk(function) if isinstance(n, ast.Call) and launched(n)):
             kernel = kernel_of(self.module, launch)
             names = parameter_names(kernel) if kernel is not None else []
             place = next(

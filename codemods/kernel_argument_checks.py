@@ -12,6 +12,7 @@ from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
 from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Form, Kind
+from dtypefix.analysis.walking import walk
 
 SHORT = 6
 FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
@@ -108,7 +109,7 @@ def _ties(bound: Bound, name: str) -> bool:
     return any(
         isinstance(a, ast.Attribute) and a.attr == "dtype"
         for cast in bound.flow.casts(bound.given[name])
-        if any(cast is n for n in ast.walk(bound.given[name]))
+        if any(cast is n for n in walk(bound.given[name]))
         for a in (*cast.args, *(k.value for k in cast.keywords))
     )
 
@@ -139,7 +140,7 @@ def _strict(bound: Bound) -> Iterator[Fault]:
 def _model_dtypes_are(bound: Bound, allowed: tuple[str, ...]) -> bool:
     """Whether the backends of the file say which model dtypes they take, and all of these are allowed."""
     values = class_values(bound.flow.module, "supported_dtypes")
-    found = {n.attr for value in values for n in ast.walk(value) if isinstance(n, ast.Attribute)}
+    found = {n.attr for value in values for n in walk(value) if isinstance(n, ast.Attribute)}
     found -= {"dtype"}
     return bool(found) and found <= set(allowed)
 
@@ -187,7 +188,7 @@ def _others(bound: Bound, name: str) -> list[ast.expr]:
         given = (bound.contract.bind(call) or {}).get(name) if call is not bound.call else None
         if given is None or isinstance(given, ast.Constant):
             continue
-        said = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(given)}
+        said = {getattr(n, "attr", getattr(n, "id", "")) for n in walk(given)}
         if tails & said:
             found.append(given)
     return found
@@ -208,7 +209,7 @@ def _casts(expr: ast.expr) -> bool:
             or (n.func.attr == "to" and any(k.arg == "dtype" for k in n.keywords))
         )
         for arm in arms
-        for n in ast.walk(arm)
+        for n in walk(arm)
     )
 
 

@@ -16,6 +16,7 @@ from dtypefix.analysis.contracts import Contract, Contracts
 from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Edit, Fix
 
@@ -157,7 +158,7 @@ def _projects_cache(module: Module, call: ast.Call) -> bool:
 
 
 def _reads_cache(function: FunctionNode) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr in ROLES["cache_calls"] for n in ast.walk(function))
+    return any(isinstance(n, ast.Attribute) and n.attr in ROLES["cache_calls"] for n in walk(function))
 
 
 __getattr__ = codemod_command(

@@ -10,6 +10,7 @@ import libcst as cst
 from dtypefix.analysis import gates
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Evidence
 
@@ -89,7 +90,7 @@ class MissingDtypeGate(Rule):
 
     def _selector(self, function: FunctionNode) -> None:
         backends = self.project.knowledge.table("half_only")["backends"]
-        for node in ast.walk(function):
+        for node in walk(function):
             if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Attribute):
                 continue
             if node.value.attr not in backends or gates.read_on_the_way(self.module, node, function):
@@ -108,7 +109,7 @@ class MissingDtypeGate(Rule):
         if gates.looks_at_dtype(self.module, function, tensor):
             return
         exits = sorted(
-            (n for n in ast.walk(function) if isinstance(n, ast.Return) and gates.is_false(n.value)),
+            (n for n in walk(function) if isinstance(n, ast.Return) and gates.is_false(n.value)),
             key=lambda n: n.lineno,
         )
         self._report(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import children, walk
 
 NAMES = frozenset({"float8_e4m3fn", "float8_e4m3fnuz", "float8e4nv"})
 LARGEST = 448.0
@@ -68,7 +69,7 @@ def uses(module: Module, scope: ast.AST) -> Iterator[Use]:
     if _STORED.search(name):
         return
     platform = _platform_names(module, scope)
-    todo: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    todo: list[ast.AST] = list(children(scope))
     found: list[Use] = []
     while todo:
         node = todo.pop()
@@ -77,7 +78,7 @@ def uses(module: Module, scope: ast.AST) -> Iterator[Use]:
         use = _use(module, node, platform)
         if use is not None:
             found.append(use)
-        todo.extend(ast.iter_child_nodes(node))
+        todo.extend(children(node))
     if found and _ELSEWHERE.search(_code(scope)):
         found = [use for use in found if use.choice]
     yield from sorted(found, key=lambda u: (u.node.lineno, u.node.col_offset))
@@ -93,7 +94,7 @@ def _code(scope: ast.AST) -> str:
 def _platform_names(module: Module, scope: ast.AST) -> set[str]:
     """Names bound, here or at module level, to what ``fp8_dtype()`` returns."""
     names: set[str] = set()
-    statements = [*module.tree.body, *(n for n in ast.walk(scope) if isinstance(n, ast.Assign))]
+    statements = [*module.tree.body, *(n for n in walk(scope) if isinstance(n, ast.Assign))]
     for statement in statements:
         if isinstance(statement, ast.Assign) and "fp8_dtype()" in ast.unparse(statement.value):
             names.update(t.id for t in statement.targets if isinstance(t, ast.Name))
@@ -241,7 +242,7 @@ def _kept(name: str) -> bool:
 
 def _six(expr: ast.expr) -> bool:
     """Whether 6, the largest value of a 4-bit float, takes part: a scale of a 4-bit format."""
-    return any(isinstance(n, ast.Constant) and n.value == 6.0 for n in ast.walk(expr))
+    return any(isinstance(n, ast.Constant) and n.value == 6.0 for n in walk(expr))
 
 
 def _fourbit(module: Module, expr: ast.expr) -> bool:

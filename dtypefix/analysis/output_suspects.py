@@ -9,6 +9,7 @@ from dtypefix.analysis.fakes import registrations
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.outputs import ALLOCATIONS, emptied_weights, ignored_dtype, placeholders
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import children, walk
 
 
 def suspects(
@@ -59,18 +60,18 @@ def _facts(module: Module) -> dict[FunctionNode, dict[str, int]]:
     """What occurs in each function, nested ones left out, in one pass over the file."""
     facts: dict[FunctionNode, dict[str, int]] = {}
 
-    def walk(node: ast.AST, function: FunctionNode | None, rebound: set[str]) -> None:
-        for child in ast.iter_child_nodes(node):
+    def visit(node: ast.AST, function: FunctionNode | None, rebound: set[str]) -> None:
+        for child in children(node):
             if isinstance(child, FunctionNode):
                 facts[child] = {}
-                walk(child, child, _rebound(child))
+                visit(child, child, _rebound(child))
                 continue
             if function is not None:
                 for word in _words(child, rebound):
                     facts[function][word] = facts[function].get(word, 0) + 1
-            walk(child, function, rebound)
+            visit(child, function, rebound)
 
-    walk(module.tree, None, set())
+    visit(module.tree, None, set())
     return facts
 
 
@@ -78,7 +79,7 @@ def _rebound(function: FunctionNode) -> set[str]:
     """Parameters that a function binds anew from a call on themselves."""
     names = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     found = set()
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for target in node.targets:
                 elements = target.elts if isinstance(target, ast.Tuple) else [target]
@@ -100,7 +101,7 @@ def _words(node: ast.AST, rebound: set[str]) -> Iterator[str]:
     elif isinstance(node, ast.Assign):
         call = node.value
         if isinstance(call, ast.Call) and last_name(call.func).removesuffix("_like") in ALLOCATIONS:
-            if any(isinstance(n, ast.Name) and n.id in rebound for n in ast.walk(call)):
+            if any(isinstance(n, ast.Name) and n.id in rebound for n in walk(call)):
                 yield "read"
     elif isinstance(node, ast.Call):
         name = last_name(node.func)
@@ -127,7 +128,7 @@ def _words(node: ast.AST, rebound: set[str]) -> Iterator[str]:
 
 def _reads(expr: ast.expr, rebound: set[str]) -> bool:
     """``y.to(x.dtype)`` with ``x`` bound anew."""
-    for node in ast.walk(expr):
+    for node in walk(expr):
         if isinstance(node, ast.Attribute) and node.attr == "dtype" and isinstance(node.value, ast.Name):
             if node.value.id in rebound:
                 return True

@@ -12,6 +12,7 @@ from dtypefix.analysis.flow import Flow, Return
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value, Verb
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 OUTPUT_DTYPES = ("dtype", "out_dtype", "output_dtype")
 ALLOCATIONS = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"})
@@ -87,7 +88,7 @@ def elements(returned: Return) -> tuple[ast.expr, ...]:
 
 def placeholders(root: ast.AST) -> Iterator[Placeholder]:
     """``if …: name = layer(x)`` with ``else: name = torch.empty((0, …), dtype=x.dtype)``, or the reverse."""
-    for node in ast.walk(root):
+    for node in walk(root):
         if not isinstance(node, ast.If) or not node.orelse:
             continue
         arms = [{t: v for s in arm for t, v in _bound(s)} for arm in (node.body, node.orelse)]
@@ -123,7 +124,7 @@ def _empty_rows(expr: ast.expr) -> ast.Attribute | None:
 
 def emptied_weights(root: ast.AST) -> Iterator[ast.Assign]:
     """``layer.weight = Parameter(torch.empty(0))`` without a dtype."""
-    for node in ast.walk(root):
+    for node in walk(root):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
         target, made = node.targets[0], node.value
@@ -159,14 +160,10 @@ def ignored_dtype(function: FunctionNode) -> str | None:
         default = defaults.get(name)
         if not isinstance(default, ast.Constant) or default.value is not None:
             continue
-        tests = [n.test for n in ast.walk(function) if isinstance(n, ast.Assert | ast.If | ast.IfExp)]
-        looked = {id(n) for t in tests for n in ast.walk(t)}
-        looked |= {
-            id(n) for a in ast.walk(function) if isinstance(a, ast.Assert | ast.Raise) for n in ast.walk(a)
-        }
-        used = [
-            n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name and id(n) not in looked
-        ]
+        tests = [n.test for n in walk(function) if isinstance(n, ast.Assert | ast.If | ast.IfExp)]
+        looked = {id(n) for t in tests for n in walk(t)}
+        looked |= {id(n) for a in walk(function) if isinstance(a, ast.Assert | ast.Raise) for n in walk(a)}
+        used = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name and id(n) not in looked]
         if not used:
             return name
     return None
@@ -205,7 +202,7 @@ def late_reads(function: FunctionNode, flow: Flow) -> Iterator[tuple[ast.Name, V
 
     Only such reads are given that cast a returned value back, or that allocate an output.
     """
-    for node in ast.walk(function):
+    for node in walk(function):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         role = _role(flow.module, node)
@@ -244,7 +241,7 @@ def narrow_variance(
 ) -> tuple[ast.Call, Value, FunctionNode] | None:
     """The square that a norm takes in its input's dtype, and the method of another norm that casts first."""
     twins = [t for c in flow.module.tree.body if c is not owner for t in _upcasting(flow.module, c, names)]
-    for node in ast.walk(function) if twins else ():
+    for node in walk(function) if twins else ():
         if isinstance(node, ast.Call) and last_name(node.func) in ("pow", "square"):
             value = flow.value(node.func.value if isinstance(node.func, ast.Attribute) else node)
             if value.form is Form.TENSOR and any(o.kind is Kind.PARAMETER for o in value.origins):

@@ -10,6 +10,7 @@ from dtypefix.analysis import promotion
 from dtypefix.analysis.flow import Flow, Flows
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import UNKNOWN, UNKNOWN_ORIGIN, Form, Kind, Origin, Value
+from dtypefix.analysis.walking import walk
 
 # The position of the source among the arguments; torch checks its dtype against the receiver's.
 SOURCE = {
@@ -49,7 +50,7 @@ def stores(root: ast.AST) -> Iterator[Store]:
 
     Slices and single elements are copied with a conversion, so they are left out.
     """
-    for node in ast.walk(root):
+    for node in walk(root):
         if (
             isinstance(node, ast.Assign)
             and len(node.targets) == 1
@@ -127,7 +128,7 @@ def callers_agree(flows: Flows, store: Store) -> bool:
     if len(sides) != 2 or any(side not in names for side in sides):
         return False
     seen = False
-    for call in ast.walk(flows.module.tree):
+    for call in walk(flows.module.tree):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function.name:
             given = [_argument(call, side, names) for side in sides]
             left, right = (flows.value(g) if g is not None else UNKNOWN for g in given)
