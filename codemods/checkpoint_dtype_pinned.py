@@ -13,8 +13,7 @@ from dtypefix.analysis.dtype_use import use_of
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import parameter_default
 from dtypefix.edits.arguments import drop_argument
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Applicability, Evidence, Fix
 
 MODELS = re.compile(r"(^|/)(models|layers)/(?!.*(ops|kernels|quantization)/)")
@@ -36,7 +35,7 @@ class CheckpointDtypePinned(Rule):
         """Reads of ``config.dtype`` and ``config.torch_dtype`` in classes of model and layer code."""
         if not MODELS.search(module.path):
             return
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if _is_read(node) and module.enclosing_class(node) is not None:
                 yield node
 
@@ -138,8 +137,7 @@ def _is_read(node: ast.AST) -> bool:
     return CONFIG.search(base) is not None and not ENGINE.search(base.rpartition(".")[2])
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.checkpoint_dtype_pinned.Command PATH``."""
-
-    DESCRIPTION = "Take the model's dtype where the checkpoint's own is given."
-    RULE = "checkpoint-dtype-pinned"
+__getattr__ = codemod_command(
+    __name__,
+    "Take the model's dtype where the checkpoint's own is given.",
+)

@@ -14,8 +14,7 @@ from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.witness import NoWitness, layers_at, path_of
 from dtypefix.edits.arguments import keyword_edit
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 FACTORIES = re.compile(r"^torch\.(empty|zeros|ones|full|rand|randn)$")
@@ -30,7 +29,7 @@ class UnpinnedFloat32Parameter(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Allocations of parameters and buffers, and scale parameters that are given a dtype."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and (parameter_name(module, node) or _keyword(node) is not None):
                 yield node
 
@@ -143,8 +142,7 @@ def _names(call: ast.Call) -> list[str]:
     return [ast.unparse(e).rpartition(".")[2] for e in named]
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.unpinned_float32_parameter.Command PATH``."""
-
-    DESCRIPTION = "Allocate parameters in float32 that the tree pins to it elsewhere."
-    RULE = "unpinned-float32-parameter"
+__getattr__ = codemod_command(
+    __name__,
+    "Allocate parameters in float32 that the tree pins to it elsewhere.",
+)
