@@ -32,7 +32,7 @@ class AmbientOutDtype(Rule):
         """Calls of something named ``get_default_dtype``, or of a name imported or assigned from it."""
         names = {AMBIENT.rpartition(".")[2]}
         calls = []
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and not node.args and not node.keywords:
                 calls.append(node)
             elif isinstance(node, ast.alias) and node.name in names and node.asname:

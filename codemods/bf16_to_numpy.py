@@ -32,7 +32,7 @@ class Bf16ToNumpy(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Conversions of things that are named like activations or weights, or made in bfloat16."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and _converted(node) is not None:
                 yield node
 

@@ -35,7 +35,7 @@ class CheckpointDtypePinned(Rule):
         """Reads of ``config.dtype`` and ``config.torch_dtype`` in classes of model and layer code."""
         if not MODELS.search(module.path):
             return
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if _is_read(node) and module.enclosing_class(node) is not None:
                 yield node
 

@@ -31,7 +31,7 @@ class HardCodedFp8Format(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Names of the formats, their largest value, ``finfo`` and the conversion of weights."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute):
                 if node.attr in fp8_formats.NAMES:
                     yield node
@@ -71,7 +71,8 @@ class HardCodedFp8Format(Rule):
             return
         self._done.add(scope)
         facts = self.project.knowledge.table("rocm")
-        if any(name.encode() in self.module.source for name in facts["one_device"]):
+        source = self.module.source.lower() if named_after(self.module, node, facts["own"]) else b""
+        if any(name.encode() in source for name in facts["one_device"]):
             return
         if named_after(self.module, node, (*facts["never"], *facts["formats"])) or cuda_only_class(
             self.module, node
@@ -121,7 +122,7 @@ class HardCodedFp8Format(Rule):
         return "nothing in reach tells the platform's format"
 
     def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
-        for node in ast.walk(self.module.tree):
+        for node in self.module.nodes():
             if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None
@@ -144,31 +145,21 @@ class HardCodedFp8Format(Rule):
 
     def _conversion(self, call: ast.Call) -> None:
         """A weight of the caller's is converted on the platform's word alone: it may be fnuz already."""
-        function = self.module.enclosing_function(call)
-        weight = next(
-            (k.value for k in call.keywords if k.arg == "weight"), call.args[0] if call.args else None
-        )
-        if function is None or not isinstance(weight, ast.Name) or function.name == CONVERT:
-            return
-        parameters = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
-        tested = f"{weight.id}.dtype"
-        if weight.id not in parameters or tested in ast.unparse(function):
+        weight = fp8_formats.converted_unseen(self.module, call)
+        if weight is None:
             return
         branch = next((p for p in self.module.ancestors(call) if isinstance(p, ast.If)), None)
-        evidence = [
-            Evidence(self.module.path, call.lineno, f"{CONVERT} asserts that the weight is float8_e4m3fn")
-        ]
         fix = None
         if branch is not None and "is_fp8_fnuz" in ast.unparse(branch.test):
             at = self.module.byte_range(branch.test)[1]
-            fix = Fix(
-                "unsafe", f"test {tested} as well", (Edit(at, at, f" and {tested} == torch.float8_e4m3fn"),)
-            )
+            edit = Edit(at, at, f" and {weight}.dtype == torch.float8_e4m3fn")
+            fix = Fix("unsafe", f"test {weight}.dtype as well", (edit,))
+        text = f"{CONVERT} asserts that the weight is float8_e4m3fn"
         self.context.report(
             call,
             level="warning",
-            message=f"`{weight.id}` is converted without a look at its dtype: quantised on ROCm it is e4m3fnuz already",
-            evidence=evidence,
+            message=f"`{weight}` is converted without a look at its dtype: it may be e4m3fnuz already",
+            evidence=[Evidence(self.module.path, call.lineno, text)],
             fix=fix,
             unfixed_reason=None if fix else "the test around it is not understood",
         )

@@ -31,7 +31,7 @@ class KvCacheDtypeSource(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Reads of the setting, tests against ``"auto"``, calls and methods that name a cache dtype."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute):
                 if node.attr in GLOBAL_END and isinstance(node.ctx, ast.Load):
                     yield node

@@ -27,7 +27,7 @@ class ModuleToDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Casts of ``self.x`` or a local name inside a function that builds something with a config."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and _cast(node) is not None:
                 function = module.enclosing_function(node)
                 if function is not None and any(True for _ in _configured(function)):

@@ -30,7 +30,7 @@ class PackedWeightDtype(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Reads of a weight's dtype, and allocations whose shape is divided by a pack factor."""
         formats = FORMATS.search(module.path) is not None
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute) and node.attr == "dtype" and not formats:
                 if _layer(node) is not None or _module(node) is not None:
                     yield node

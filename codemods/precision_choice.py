@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from dtypefix.analysis import rounding
 from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.kernels import is_kernel
 from dtypefix.analysis.module import FunctionNode, Module
@@ -27,8 +28,8 @@ class PrecisionChoice(Rule):
 
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
-        """Narrowed accumulators, kept scales, folded scales, products of weights, dtypes that nobody reads."""
-        for node in ast.walk(module.tree):
+        """Narrowed accumulators, kept or folded scales, products of weights, dtypes that nobody reads."""
+        for node in module.nodes():
             if isinstance(node, ast.AugAssign):
                 if isinstance(node.target, ast.Name) and b"triton" in module.source:
                     if is_kernel(module.enclosing_function(node)):
@@ -38,10 +39,12 @@ class PrecisionChoice(Rule):
                 if function is not None and LOADS.search(function.name):
                     yield node
             elif isinstance(node, ast.Call) and last_name(node.func) in ("to", "bfloat16", "half"):
-                if _folded(node) or (isinstance(node.func, ast.Attribute) and SCALE.search(root_of(node))):
+                if rounding.folded_back(node) or SCALE.search(root_of(node)):
                     yield node
             elif (
-                isinstance(node, FunctionNode) and NUMERIC.search(node.name) and _ignored_dtype(module, node)
+                isinstance(node, FunctionNode)
+                and NUMERIC.search(node.name)
+                and rounding.ignored_dtype(module, node)
             ):
                 yield node
 
@@ -53,15 +56,8 @@ class PrecisionChoice(Rule):
         function = self.module.enclosing_function(change)
         if not isinstance(function, FunctionNode) or not is_kernel(function):
             return
-        bound = [
-            n
-            for n in ast.walk(function)
-            if isinstance(n, ast.Assign)
-            and n.lineno < change.lineno
-            and any(isinstance(t, ast.Name) and t.id == change.target.id for t in n.targets)
-        ]
-        last = max(bound, key=lambda n: n.lineno, default=None)
-        if last is None or not _narrows(last.value) or "ptr" in change.target.id:
+        last = rounding.narrowed(function, change)
+        if last is None:
             return
         self._report(
             change,
@@ -96,7 +92,7 @@ class PrecisionChoice(Rule):
         call = self.context.ast_of(node)
         if not isinstance(call, ast.Call) or last_name(call.func) not in ("to", "bfloat16", "half"):
             return
-        folded = _folded(call)
+        folded = rounding.folded_back(call)
         if folded:
             self._report(
                 call,
@@ -123,13 +119,15 @@ class PrecisionChoice(Rule):
         if not NUMERIC.search(node.name.value):
             return
         function = self.context.ast_of(node)
-        if isinstance(function, FunctionNode) and (name := _ignored_dtype(self.module, function)):
+        if not isinstance(function, FunctionNode):
+            return
+        ignored = rounding.ignored_dtype(self.module, function)
+        if ignored is not None:
             self._report(
-                function.args,
-                f"{function.name} takes `{name}` and never reads it: the result has the input's precision",
-                [(function, f"callers that pass `{name}` expect the computation to be done in it")],
-                f"convert the input to `{name}` first",
-                function=function,
+                ignored,
+                f"{function.name} takes `{ignored.arg}` and never reads it: the input's precision stays",
+                [(function, f"callers that pass `{ignored.arg}` expect the computation to be done in it")],
+                f"convert the input to `{ignored.arg}` first",
             )
 
     def _half(self, call: ast.Call) -> bool:
@@ -147,62 +145,14 @@ class PrecisionChoice(Rule):
                 return isinstance(parent, ast.Assign)
         return False
 
-    def _report(
-        self,
-        at: ast.AST,
-        message: str,
-        steps: list[tuple[ast.AST, str]],
-        reason: str,
-        function: FunctionNode | None = None,
-    ) -> None:
+    def _report(self, at: ast.AST, message: str, steps: list[tuple[ast.AST, str]], reason: str) -> None:
         evidence = [Evidence(self.module.path, n.lineno, text) for n, text in steps]  # type: ignore[attr-defined]
-        place = at if function is None else next(a for a in _parameters(function) if a.arg.endswith("dtype"))
-        self.context.report(place, level="warning", message=message, evidence=evidence, unfixed_reason=reason)
+        self.context.report(at, level="warning", message=message, evidence=evidence, unfixed_reason=reason)
 
 
 def root_of(call: ast.Call) -> str:
     """The name that a chain of casts starts from."""
     return root_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-
-
-def _narrows(value: ast.expr) -> bool:
-    """Whether a value is ``acc.to(pointer.dtype.element_ty)`` or ``acc.to(tl.bfloat16)``."""
-    if not isinstance(value, ast.Call) or last_name(value.func) != "to" or not value.args:
-        return False
-    return bool(re.search(r"element_ty$|\.(bfloat16|float16)$", ast.unparse(value.args[0])))
-
-
-def _folded(call: ast.Call) -> str:
-    """``w`` of ``(w.float() * scale).to(w.dtype)``, ``""`` for anything else."""
-    if last_name(call.func) != "to" or not isinstance(call.func, ast.Attribute) or not call.args:
-        return ""
-    product = call.func.value
-    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult | ast.Div):
-        return ""
-    raised = product.left
-    if not isinstance(raised, ast.Call) or not isinstance(raised.func, ast.Attribute):
-        return ""
-    up = raised.func.attr == "float" or (raised.func.attr == "to" and "float32" in ast.unparse(raised))
-    base = ast.unparse(raised.func.value)
-    back = ast.unparse(call.args[0]) == f"{base}.dtype"
-    return base if up and back and "scale" in ast.unparse(product.right) and "weight" in base else ""
-
-
-def _parameters(function: FunctionNode) -> list[ast.arg]:
-    return [*function.args.args, *function.args.kwonlyargs]
-
-
-def _ignored_dtype(module: Module, function: FunctionNode) -> str:
-    """The ``dtype`` parameter of a module-level function that its body never reads."""
-    if (
-        not isinstance(module.parents.get(function), ast.Module)
-        or "fake" in function.name
-        or len(function.body) < 2
-    ):
-        return ""
-    names = [a.arg for a in _parameters(function) if a.arg in ("dtype", "out_dtype")]
-    read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    return next((name for name in names if name not in read), "")
 
 
 __getattr__ = codemod_command(

@@ -38,7 +38,7 @@ class RopeCacheDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """``forward*`` methods that read a rotary buffer of their own."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.ClassDef):
                 for method in node.body:
                     if (

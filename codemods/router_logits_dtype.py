@@ -28,7 +28,7 @@ class RouterLogitsDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Assignments of fused experts to an attribute, without the keyword, in a class that upcasts."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if _is_candidate(node):
                 owner = module.enclosing_class(node)
                 if owner is not None and _upcasts(module, owner):

@@ -29,7 +29,7 @@ class ScaleBytesCast(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Casts of a stored scale, and dequantisation while a checkpoint is loaded."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call):
                 name = last_name(node.func)
                 if name == DEQUANTISE or (name == "to" and "scale" in ast.unparse(node.func)):
@@ -68,16 +68,16 @@ class ScaleBytesCast(Rule):
         self.context.report(
             call,
             level="warning",
-            message=f"`{source}` can hold E8M0 bytes, of which a cast makes the numbers 0 to 255, not the scales",
+            message=f"`{source}` can hold E8M0 bytes: a cast makes numbers of 0 to 255 of them, no scales",
             evidence=[
                 Evidence(
                     self.module.path,
                     function.lineno,
-                    "layers of this kind may keep their scales as exponent bytes",
+                    "such layers may keep their scales as exponent bytes",
                 ),
                 Evidence(self.module.path, call.lineno, "a numeric cast is right for a floating scale only"),
             ],
-            unfixed_reason="view the bytes as torch.float8_e8m0fnu first, where the format is a microscaling one",
+            unfixed_reason="view the bytes as torch.float8_e8m0fnu first in a microscaling format",
         )
 
     def _dequantise(self, call: ast.Call, function: FunctionNode) -> None:
@@ -93,7 +93,7 @@ class ScaleBytesCast(Rule):
         self.context.report(
             scale,
             level="warning",
-            message=f"`{root_name(scale)}` comes out of the checkpoint and is taken for numbers; MXFP8 keeps E8M0 bytes",
+            message=f"`{root_name(scale)}` of the checkpoint is taken for numbers; MXFP8 keeps E8M0 bytes",
             evidence=[
                 Evidence(self.module.path, call.lineno, f"{DEQUANTISE} multiplies by the scale as it is"),
                 Evidence(

@@ -40,9 +40,7 @@ class UncastStore(Rule):
                     not store.indices or any(_may_index(i) for i in store.indices)
                 ):
                     yield store.node
-            yield from (
-                n for n in ast.walk(module.tree) if isinstance(n, ast.Call) and scaled_back(n) is not None
-            )
+            yield from (n for n in module.nodes() if isinstance(n, ast.Call) and scaled_back(n) is not None)
 
     def visit_Assign(self, node: cst.Assign) -> None:
         """Examine ``target[index] = value``."""

@@ -26,7 +26,7 @@ class UnguardedCombiner(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Combiners, and the ``forward`` of drafter heads that take hidden states."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, FunctionNode) and (node.name == COMBINER or _head_states(node)):
                 yield node
 

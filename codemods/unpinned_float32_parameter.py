@@ -29,7 +29,7 @@ class UnpinnedFloat32Parameter(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Allocations of parameters and buffers, and scale parameters that are given a dtype."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and (parameter_name(module, node) or _keyword(node) is not None):
                 yield node
 

@@ -15,10 +15,10 @@ from dtypefix.analysis.scopes import last_name
 def registrations(module: Module, names: frozenset[str]) -> Iterator[tuple[FunctionNode, FunctionNode]]:
     """Pairs of a kernel and its fake that a file registers together, both defined in it."""
     functions: dict[str, FunctionNode] = {}
-    for node in ast.walk(module.tree):
+    for node in module.nodes():
         if isinstance(node, FunctionNode):
             functions[node.name] = node
-    for node in ast.walk(module.tree):
+    for node in module.nodes():
         if isinstance(node, ast.Call) and last_name(node.func) in names:
             given = {k.arg: k.value for k in node.keywords}
             real = given.get("op_func") or (node.args[1] if len(node.args) > 1 else None)

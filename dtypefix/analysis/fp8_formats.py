@@ -23,6 +23,7 @@ _STORED = re.compile(
 )
 _SCALE = re.compile(r"scale|(^|_)sf\d*(_|$)|blockscale|fp4|^s\d?$", re.IGNORECASE)
 _WEIGHT = re.compile(r"weight|^w\d*q?$|^w1\d$|_w$", re.IGNORECASE)
+_ACTIVATION = re.compile(r"^(hidden_states|x|inputs?|query|q|a|a1|act|activations?)$")
 _LIMIT = re.compile(r"(^|_)(fp8|float8|f8)\w*max$", re.IGNORECASE)
 _QUANT = re.compile(r"(^|_)(quant|act)_d?type$")
 _TARGET = re.compile(r"fp8|f8|quant_dtype|cache_dtype|^dtype$", re.IGNORECASE)
@@ -36,8 +37,10 @@ _DTYPE_KEYWORDS = frozenset({"dtype", "quant_dtype", "out_dtype", "fp8_dtype", "
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use: its node, what it does in words, whether the name alone can be replaced, whether callers may differ,
-    and whether it is a choice between formats.
+    """One use: its node and what it does, in words.
+
+    ``replaceable`` says that the name alone can be replaced, ``weak`` that callers may pass another
+    format, ``choice`` that it is a comparison which chooses between formats.
     """
 
     node: ast.expr
@@ -58,8 +61,8 @@ def settled(module: Module, scope: ast.AST) -> bool:
 def uses(module: Module, scope: ast.AST) -> Iterator[Use]:
     """The uses inside a scope in source order, nested functions left out.
 
-    Left out as well: scales and weights, whose format the checkpoint decides; comparisons other than a choice by
-    quantisation dtype or an assertion about an activation; tables of supported formats.
+    Left out as well: scales and weights, whose format the checkpoint decides; comparisons other than a
+    choice by quantisation dtype or an assertion about an activation; tables of supported formats.
     """
     name = getattr(scope, "name", "")
     if _STORED.search(name):
@@ -106,7 +109,14 @@ def _use(module: Module, node: ast.AST, platform: set[str]) -> Use | None:
     if inside and isinstance(node, ast.Call) and last_name(node.func) == "finfo" and len(node.args) == 1:
         argument = node.args[0]
         direct = isinstance(argument, ast.Call) and last_name(argument.func) == "fp8_dtype"
-        if direct or (isinstance(argument, ast.Name) and argument.id in platform):
+        keyed = ast.unparse(argument).endswith("quant_key.dtype")
+        told = isinstance(argument, ast.Name) and argument.id in ("quant_dtype", "fp8_dtype")
+        function = module.enclosing_function(node)
+        if told and function is not None and "get_fp8_min_max" not in module.text(function):
+            return Use(
+                node, "takes the format's own limit, 240 for e4m3fnuz, where vLLM uses 224", weak=not inside
+            )
+        if direct or keyed or (isinstance(argument, ast.Name) and argument.id in platform):
             return Use(
                 node, "takes 240 for the largest value of e4m3fnuz, which loses accuracy; vLLM uses 224"
             )
@@ -138,6 +148,8 @@ def _in_call(module: Module, node: ast.Attribute, value: ast.expr, parent: ast.A
         if any(_TARGET.search(n) and not _kept(n) for n in names):
             return Use(node, f"{fn} is taken for the platform's format", not triton)
         return None
+    elif isinstance(parent, ast.Return):
+        return Use(node, f"{fn} is returned for the platform's format", not triton)
     elif isinstance(parent, ast.arguments):
         return Use(node, f"{fn} is the default", not triton, weak=True)
     else:
@@ -180,11 +192,16 @@ def _compared(module: Module, node: ast.Attribute, compare: ast.Compare) -> Use 
     fn = f"`{ast.unparse(node)}`"
     if _QUANT.search(root_name(other)):
         return Use(node, f"the choice of what to do is made by {fn} alone", True, choice=True)
-    asserted = isinstance(module.parents[compare], ast.Assert)
-    if asserted and isinstance(other, ast.Attribute) and other.attr == "dtype":
-        name = root_name(other.value)
-        if name and not _kept(name):
-            return Use(node, f"`{name}` may only be {fn}", True)
+    parent = module.parents[compare]
+    holder = root_name(other.value) if isinstance(other, ast.Attribute) else ""
+    chosen = isinstance(parent, ast.If) and bool(_ACTIVATION.search(holder))
+    if (
+        (chosen or isinstance(parent, ast.Assert))
+        and isinstance(other, ast.Attribute)
+        and other.attr == "dtype"
+    ):
+        if holder and not _kept(holder):
+            return Use(node, f"`{holder}` is expected in {fn} only", True, choice=True)
     return None
 
 
@@ -237,7 +254,7 @@ def _fourbit(module: Module, expr: ast.expr) -> bool:
 
 
 def _round_trip(module: Module, call: ast.Call) -> bool:
-    """Whether a cast is undone at once, ``x.to(fp8).to(float32)``: rounding, whose format is nobody else's concern."""
+    """Whether a cast is undone at once, ``x.to(fp8).to(float32)``: rounding that nobody else sees."""
     method = module.parents[call]
     bits = any(k.arg == "bitcast" for k in call.keywords) or last_name(call.func) == "view"
     return (
@@ -308,3 +325,16 @@ def root_name(expr: ast.AST) -> str:
             expr = expr.operand
         else:
             return ""
+
+
+def converted_unseen(module: Module, call: ast.Call) -> str | None:
+    """The parameter whose e4m3fn bits a call converts although nothing looked at its dtype, or None."""
+    function = module.enclosing_function(call)
+    arguments = [*(k.value for k in call.keywords if k.arg == "weight"), *call.args]
+    if function is None or not arguments or function.name == last_name(call.func):
+        return None
+    weight = arguments[0]
+    parameters = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
+    if not isinstance(weight, ast.Name) or weight.id not in parameters:
+        return None
+    return None if f"{weight.id}.dtype" in ast.unparse(function) else weight.id

@@ -38,7 +38,7 @@ def parameter_names(function: FunctionNode) -> list[str]:
 
 
 def is_constexpr(function: FunctionNode, name: str) -> bool:
-    """Whether a name is known when the kernel is compiled: a constexpr parameter or a constant in capitals."""
+    """Whether a name is known when the kernel is compiled: a constexpr parameter or a constant."""
     for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
         if argument.arg == name:
             note = argument.annotation
@@ -47,7 +47,7 @@ def is_constexpr(function: FunctionNode, name: str) -> bool:
 
 
 def stores_counter(kernel: FunctionNode, pointer: str) -> bool:
-    """Whether every store through a pointer parameter stores counters, which are int32, and nothing that was loaded."""
+    """Whether every store through a pointer parameter stores counters, which are int32."""
     values = [
         call.args[1]
         for call in ast.walk(kernel)
@@ -60,7 +60,7 @@ def stores_counter(kernel: FunctionNode, pointer: str) -> bool:
 
 
 def _counts(kernel: FunctionNode, expr: ast.expr, seen: set[str]) -> bool:
-    """Whether an expression is made of ``tl.arange`` and constants alone, through the names it is bound to."""
+    """Whether an expression is made of ``tl.arange`` and constants alone, names looked through."""
     found = False
     for node in ast.walk(expr):
         if isinstance(node, ast.Call):

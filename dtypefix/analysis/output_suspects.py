@@ -30,7 +30,7 @@ def suspects(
         for _, fake in registrations(module, registering):
             add(fake, "fake")
     if b"(0" in module.source:
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if (isinstance(node, ast.Assign) and any(True for _ in emptied_weights(_only(node)))) or (
                 isinstance(node, ast.If) and node.orelse and any(True for _ in placeholders(_only(node)))
             ):

@@ -63,7 +63,8 @@ def _exits_before(parent: ast.AST, statement: ast.stmt) -> Iterator[ast.expr]:
     if not isinstance(body, list) or statement not in body:
         return
     for earlier in body[: body.index(statement)]:
-        if isinstance(earlier, ast.Assert) or (isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return | ast.Raise)):
+        leaves = isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return | ast.Raise)
+        if isinstance(earlier, ast.Assert | ast.If) and (leaves or isinstance(earlier, ast.Assert)):
             yield earlier.test
 
 

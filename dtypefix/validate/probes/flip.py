@@ -26,7 +26,7 @@ from .harness import (
 )
 from .protocol import Coverage, Session, digest
 
-DEFAULTS = (torch.float32, torch.bfloat16, torch.float16)
+DEFAULTS = ("float32", "bfloat16", "float16")
 WIDTH, HEIGHT, TOKENS = 512, 256, 16
 PREFIX = "model.layers.0.mlp.down_proj"
 
@@ -59,7 +59,7 @@ def run_cases(session: Session, mode: Any, *, executed: bool) -> None:
             distributed(config, backend="gloo" if device == "cpu" else "nccl")
             outcome["model_dtype"] = name_of(config.model_config.dtype)
             flips = outcome["flips"] = {}
-            for flipped in DEFAULTS:
+            for flipped in (getattr(torch, name) for name in case.get("defaults", DEFAULTS)):
                 with mode():
                     flips[name_of(flipped)] = _flip(session, config, flipped, paths, device)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from pathlib import Path
@@ -22,6 +23,12 @@ _EXTENSIONS = (
     "vllm_flash_attn._vllm_fa3_C",
 )
 GIB = 1 << 30
+_COMPILED_KERNELS = (
+    "FlashInferFP8ScaledMMLinearKernel",
+    "CutlassFP8ScaledMMLinearKernel",
+    "MarlinFP8ScaledMMLinearKernel",
+    "ROCmFP8ScaledMMLinearKernel",
+)
 
 
 def force(target: str, csrc: Path) -> dict[str, Any]:
@@ -55,6 +62,8 @@ def without_extensions(root: str, csrc: str | None) -> dict[str, Any]:
     if csrc is None or any(Path(root, "vllm").glob("*.so")):
         return {}
     family = "rocm" if torch.version.hip else "cuda"
+    # These choose themselves by capability alone and would call operators that are schemas here.
+    os.environ["VLLM_DISABLED_KERNELS"] = ",".join(_COMPILED_KERNELS)
     return stand_in(Path(csrc), family, supported=False)
 
 
