@@ -20,7 +20,7 @@ from dtypefix.analysis.stores import (
     imports_kernel_language,
     made_of,
     scaled_back,
-    stores,
+    store_of,
 )
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -34,13 +34,17 @@ class UncastStore(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Indexed stores between things that are named like activations, and dequantising casts."""
-        if not imports_kernel_language(module):
-            for store in stores(module.tree):
-                if holds_activations(subject(store.target), subject(store.value)) and (
-                    not store.indices or any(_may_index(i) for i in store.indices)
-                ):
+        if imports_kernel_language(module):
+            return
+        for node in module.nodes(ast.Assign, ast.Call):
+            store = store_of(node)
+            if store is not None:
+                if not holds_activations(subject(store.target), subject(store.value)):
+                    continue
+                if not store.indices or any(_may_index(i) for i in store.indices):
                     yield store.node
-            yield from (n for n in module.nodes() if isinstance(n, ast.Call) and scaled_back(n) is not None)
+            elif isinstance(node, ast.Call) and scaled_back(node) is not None:
+                yield node
 
     def visit_Assign(self, node: cst.Assign) -> None:
         """Examine ``target[index] = value``."""
@@ -61,7 +65,7 @@ class UncastStore(Rule):
                 self._dequantised(found)
 
     def _examine(self, node: ast.Assign | ast.Call) -> None:
-        store = next((s for s in stores(node) if s.node is node), None)
+        store = store_of(node)
         if (
             store is None
             or not holds_activations(subject(store.target), subject(store.value))

@@ -31,19 +31,17 @@ class UnguardedLinearInput(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Calls of submodules with raw data in classes that show a dtype for it, products, LoRA sums."""
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ClassDef):
-                calls = list(module_calls(node))
-                paths = [c.path for c in calls]
-                for call in calls:
-                    if dtype_read(call.method, call.path) or paths.count(call.path) > 1:
-                        yield call.call
-            elif isinstance(node, ast.Call | ast.BinOp) and any(True for _ in products(node)):
-                yield node
-            elif isinstance(node, ast.Attribute) and node.attr == "hidden_states":
-                if isinstance(node.value, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        for calls in module_calls(module).values():
+            paths = [c.path for c in calls]
+            for call in calls:
+                if dtype_read(call.method, call.path) or paths.count(call.path) > 1:
+                    yield call.call
+        lora = b"LoRA" in module.source
+        for node in module.nodes(ast.Call, ast.BinOp, ast.Attribute):
+            if isinstance(node, ast.Attribute):
+                if node.attr == "hidden_states" and isinstance(node.value, ast.Attribute):
                     yield node
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _in_lora(module, node):
+            elif any(True for _ in products(node)) or (lora and _in_lora(module, node)):
                 yield node
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -64,17 +62,13 @@ class UnguardedLinearInput(Rule):
         if isinstance(found, ast.BinOp):
             for product in products(found):
                 self._product(found, product)
-            if isinstance(found.op, ast.Add) and _in_lora(self.module, found):
+            if _in_lora(self.module, found):
                 self._delta(found)
 
     @cached_property
     def _module_calls(self) -> dict[ast.Call, tuple[ast.ClassDef, ModuleCall, list[ModuleCall]]]:
-        table = {}
-        for node in ast.walk(self.module.tree):
-            if isinstance(node, ast.ClassDef):
-                calls = list(module_calls(node))
-                table.update({c.call: (node, c, calls) for c in calls})
-        return table
+        by_class = module_calls(self.module)
+        return {c.call: (owner, c, calls) for owner, calls in by_class.items() for c in calls}
 
     def _flow(self, node: ast.AST) -> Flow:
         return self.project.flows(self.module).at(node)
@@ -197,6 +191,8 @@ class UnguardedLinearInput(Rule):
 
 
 def _in_lora(module: Module, node: ast.AST) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return False
     owner = module.enclosing_class(node)
     return owner is not None and "LoRA" in owner.name
 

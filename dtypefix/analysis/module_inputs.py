@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.flow import Flow, Flows
-from dtypefix.analysis.module import FunctionNode
+from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
 from dtypefix.analysis.witness import path_of
 
-RAW = re.compile(r"pixel|feature|embeds?($|_)|image|audio|video|hidden_states|waveform|mel|patches")
+RAW = re.compile(r"pixel|feature|embeds?($|_)|image|audio|video|waveform|mel|patches")
 WHOLE = re.compile(
     r"(^|_)(ids?|mask|grid|thw|len(gth)?s?|lens|sizes?|shape|num|counts?|positions?|ind(ex|ices)|idx|type|hashes|"
     r"rotary|cu|spatial|is|max|token|tokens|config|kwargs)(_|$)|^inputs?$"
@@ -31,24 +30,22 @@ class ModuleCall:
     argument: ast.expr
 
 
-def module_calls(owner: ast.ClassDef) -> Iterator[ModuleCall]:
-    """The calls of submodules in a class that get something named like raw data."""
-    methods = {m.name for m in owner.body if isinstance(m, FunctionNode)}
-    for method in owner.body:
-        if not isinstance(method, FunctionNode) or method.name == "__init__":
+def module_calls(module: Module) -> dict[ast.ClassDef, list[ModuleCall]]:
+    """The calls of submodules that get something named like raw data, by class."""
+    found: dict[ast.ClassDef, list[ModuleCall]] = {}
+    for node in module.nodes(ast.Call):
+        path = path_of(node.func)
+        argument = _data(node) if path is not None and not path[0].startswith("_") else None
+        if path is None or argument is None:
             continue
-        for node in ast.walk(method):
-            path = path_of(node.func) if isinstance(node, ast.Call) else None
-            if (
-                not isinstance(node, ast.Call)
-                or path is None
-                or path[0] in methods
-                or path[0].startswith("_")
-            ):
-                continue
-            argument = _data(node)
-            if argument is not None:
-                yield ModuleCall(method, node, path, argument)
+        method = module.enclosing_function(node)
+        while method is not None and not isinstance(owner := module.parents.get(method), ast.ClassDef):
+            method = module.enclosing_function(method)
+        if method is None or method.name == "__init__" or not isinstance(owner, ast.ClassDef):
+            continue
+        if not any(isinstance(m, FunctionNode) and m.name == path[0] for m in owner.body):
+            found.setdefault(owner, []).append(ModuleCall(method, node, path, argument))
+    return found
 
 
 def _data(call: ast.Call) -> ast.expr | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtypefix.analysis import promotion
@@ -44,29 +43,33 @@ class Store:
     indices: tuple[ast.expr, ...] = ()
 
 
-def stores(root: ast.AST) -> Iterator[Store]:
-    """The stores below a node that may index by a tensor, from syntax alone.
+def store_of(node: ast.AST) -> Store | None:
+    """The store that a statement or call may be, if it may index by a tensor, from syntax alone.
 
     Slices and single elements are copied with a conversion, so they are left out.
     """
-    for node in ast.walk(root):
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
         if (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Subscript)
+            not isinstance(target, ast.Subscript)
+            or len(node.targets) > 1
+            or isinstance(node.value, ast.Constant)
         ):
-            target = node.targets[0]
-            parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-            indices = tuple(p for p in parts if not isinstance(p, ast.Slice | ast.Constant | ast.JoinedStr))
-            if indices and not isinstance(node.value, ast.Constant):
-                yield Store(node, target.value, node.value, indices)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SOURCE:
-            position = SOURCE[node.func.attr]
-            given = [k.value for k in node.keywords if k.arg in _KEYWORDS]
-            if len(node.args) > position:
-                given.append(node.args[position])
-            if len(given) == 1:
-                yield Store(node, node.func.value, given[0])
+            return None
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        indices = tuple(p for p in parts if not isinstance(p, ast.Slice | ast.Constant | ast.JoinedStr))
+        return Store(node, target.value, node.value, indices) if indices else None
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or node.func.attr not in SOURCE
+    ):
+        return None
+    position = SOURCE[node.func.attr]
+    given = [k.value for k in node.keywords if k.arg in _KEYWORDS]
+    if len(node.args) > position:
+        given.append(node.args[position])
+    return Store(node, node.func.value, given[0]) if len(given) == 1 else None
 
 
 def disagree(target: Value, value: Value) -> bool:
