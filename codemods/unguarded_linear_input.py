@@ -77,13 +77,15 @@ class UnguardedLinearInput(Rule):
         """A submodule gets raw data, although the class shows the dtype that it wants."""
         value = self._flow(found.call).value(found.argument)
         cls = self.project.class_of(self.module, owner)
-        if not is_raw(value) or casts_itself(cls, found.path):
+        casts = casts_itself(cls, found.path)
+        if not is_raw(value) or casts:
             return
         if callers_cast(self.project.flows(self.module), owner, found, value):
             return
         flows: dict[FunctionNode, Flow] = {c.method: self._flow(c.call) for c in calls}
         twin = casting_twin(flows, calls, found)
-        read = dtype_read(found.method, found.path) if twin is None else None
+        # A tower of another library may cast its own input: only a twin that casts speaks against it.
+        read = dtype_read(found.method, found.path) if twin is None and casts is not None else None
         layer = "self." + ".".join(found.path)
         if twin is not None:
             other, cast = twin

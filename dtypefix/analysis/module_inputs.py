@@ -100,8 +100,8 @@ def casting_twin(
     return None
 
 
-def casts_itself(cls: ClassRef, path: tuple[str, ...]) -> bool:
-    """Whether what ``self.<path>`` calls casts its own input first, as far as its class is in reach."""
+def casts_itself(cls: ClassRef, path: tuple[str, ...]) -> bool | None:
+    """Whether what ``self.<path>`` calls casts its own input first; None when its class is not in reach."""
     holders = [cls]
     for attribute in path:
         following = [b.cls for h in holders for b in h.constructions(attribute) or () if b.cls is not None]
@@ -110,7 +110,7 @@ def casts_itself(cls: ClassRef, path: tuple[str, ...]) -> bool:
             return _casts_first(method[0], method[1], 0)
         holders = following
     forwards = [found for holder in holders if (found := holder.method("forward")) is not None]
-    return any(_casts_first(owner, forward, 0) for owner, forward in forwards)
+    return any(_casts_first(owner, forward, 0) for owner, forward in forwards) if forwards else None
 
 
 def _casts_first(owner: ClassRef, function: FunctionNode, depth: int) -> bool:

@@ -32,6 +32,8 @@ def products(node: ast.AST) -> Iterator[Product]:
         yield Product(node.left, node.right)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         count = _PRODUCTS.get(node.func.attr)
+        if any(k.arg == "out" for k in node.keywords):
+            return
         if count is not None and ast.unparse(node.func.value) in _OWNERS and len(node.args) >= count:
             yield Product(node.args[count - 2], node.args[count - 1])
 
