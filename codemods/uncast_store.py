@@ -9,10 +9,9 @@ from collections.abc import Iterable
 import libcst as cst
 
 from dtypefix.analysis.evidence import evidence_at, evidence_of
-from dtypefix.analysis.kernels import kernel_of, parameter_names
-from dtypefix.analysis.mixed_loads import mixed_pointers
-from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.naming import holds_activations, subject
+from dtypefix.analysis.mixed_loads import mixed_arguments
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.naming import holds_activations, may_index, subject
 from dtypefix.analysis.origins import Form, Kind, Value
 from dtypefix.analysis.stores import (
     SOURCE,
@@ -43,9 +42,11 @@ class UncastStore(Rule):
             if store is not None:
                 if not holds_activations(subject(store.target), subject(store.value)):
                     continue
-                if not store.indices or any(_may_index(i) for i in store.indices):
+                if not store.indices or any(may_index(i) for i in store.indices):
                     yield store.node
-            elif isinstance(node, ast.Call) and (scaled_back(node) is not None or _mixes(module, node)):
+            elif isinstance(node, ast.Call) and (
+                scaled_back(node) is not None or mixed_arguments(module, node)
+            ):
                 yield node
 
     def visit_Assign(self, node: cst.Assign) -> None:
@@ -159,53 +160,29 @@ class UncastStore(Rule):
 
     def _launched(self, call: ast.Call) -> None:
         """A kernel that keeps loads through two pointers in one variable gets unrelated tensors."""
-        kernel = kernel_of(self.module, call)
         flows = self.project.flows(self.module)
-        for (first, second), name in (mixed_pointers(kernel) if kernel is not None else {}).items():
-            given = [_passed(kernel, call, parameter) for parameter in (first, second)] if kernel else []
-            one, other = (given[0], given[1]) if len(given) == 2 else (None, None)
-            if one is None or other is None or not holds_activations(subject(one), subject(other)):
+        for mixed in mixed_arguments(self.module, call):
+            one, other = mixed.first, mixed.second
+            if "weight" in subject(one) + subject(other) or not holds_activations(
+                subject(one), subject(other)
+            ):
                 continue
             left, right = flows.value(one), flows.value(other)
-            if not disagree(left, right) or kernel is None or "weight" in first + second:
+            if not disagree(left, right):
                 continue
+            bound = f"`{mixed.variable}` is bound to loads through both pointers"
             self.context.report(
                 one,
                 level="warning",
-                message=f"{kernel.name} keeps loads from {ast.unparse(one)} and {ast.unparse(other)} in one "
+                message=f"{mixed.kernel.name} keeps loads from {ast.unparse(one)} and {ast.unparse(other)} in one "
                 "variable, and nothing keeps their dtypes equal",
                 evidence=[
                     *evidence_of(left, self.module, 2),
                     *evidence_of(right, self.module, 2),
-                    Evidence(
-                        self.module.path,
-                        kernel.lineno,
-                        f"`{name}` is bound to loads through {first} and {second}",
-                    ),
+                    Evidence(self.module.path, mixed.kernel.lineno, bound),
                 ],
                 unfixed_reason="cast one to the other's dtype before the launch, and the result back",
             )
-
-
-def _mixes(module: Module, call: ast.Call) -> bool:
-    kernel = kernel_of(module, call) if isinstance(call.func, ast.Subscript) else None
-    return kernel is not None and bool(mixed_pointers(kernel))
-
-
-def _passed(kernel: FunctionNode, call: ast.Call, parameter: str) -> ast.expr | None:
-    names = parameter_names(kernel)
-    by_keyword = next((k.value for k in call.keywords if k.arg == parameter), None)
-    position = names.index(parameter)
-    return by_keyword or (call.args[position] if position < len(call.args) else None)
-
-
-def _may_index(index: ast.expr) -> bool:
-    """Whether an index can be a tensor, by its syntax: not a loop variable, a key or an offset."""
-    if isinstance(index, ast.Name | ast.Attribute):
-        return len(subject(index)) > 3 and not re.search(r"(^|_)(key|name|idx|id|i|layer)$", subject(index))
-    return isinstance(index, ast.Compare | ast.Call | ast.Subscript) or (
-        isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)
-    )
 
 
 def _plain(expr: ast.expr) -> bool:

@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from dtypefix.analysis.kernels import is_constexpr, parameter_names
-from dtypefix.analysis.module import FunctionNode
+from dtypefix.analysis.kernels import is_constexpr, kernel_of, parameter_names
+from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
 
 Path = tuple[tuple[ast.AST, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Two arguments of a launch whose loads the kernel keeps in one variable."""
+
+    kernel: FunctionNode
+    first: ast.expr
+    second: ast.expr
+    variable: str
+
+
+def mixed_arguments(module: Module, call: ast.Call) -> list[Mixed]:
+    """The pairs of tensors that ``kernel[grid](...)`` hands to a kernel of this file that mixes them."""
+    kernel = kernel_of(module, call) if isinstance(call.func, ast.Subscript) else None
+    if kernel is None:
+        return []
+    names = parameter_names(kernel)
+    passed = dict(zip(names, call.args, strict=False))
+    passed |= {k.arg: k.value for k in call.keywords if k.arg is not None}
+    return [
+        Mixed(kernel, passed[first], passed[second], variable)
+        for (first, second), variable in mixed_pointers(kernel).items()
+        if first in passed and second in passed
+    ]
 
 
 def mixed_pointers(kernel: FunctionNode) -> dict[tuple[str, str], str]:
