@@ -20,7 +20,17 @@ FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 def faults(bound: Bound) -> Iterator[Fault]:
     """What is wrong with the arguments of a call, the surest first."""
     seen: set[int] = set()
-    questions = (_forbidden, _unequal, mixed_with_cache, _half_converted, _untied, _strict, _roles, _siblings)
+    questions = (
+        _forbidden,
+        _known,
+        _unequal,
+        mixed_with_cache,
+        _half_converted,
+        _untied,
+        _strict,
+        _roles,
+        _siblings,
+    )
     for question in questions:
         for fault in question(bound):
             if id(fault.argument) not in seen:
@@ -41,6 +51,23 @@ def _forbidden(bound: Bound) -> Iterator[Fault]:
                 "error",
                 f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, which is {value.describe()}",
                 (value,),
+                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
+                "more than one dtype would do",
+            )
+
+
+def _known(bound: Bound) -> Iterator[Fault]:
+    """A value whose dtype is the same wherever it is made, where the operator wants another."""
+    for name, allowed in bound.contract.allowed(bound.given).items():
+        real = bound.real(name)
+        known = {bound.known.get(".".join(o.detail.split(".")[-2:])) for o in real if o.foreign}
+        if len(real) == 1 and known and None not in known and known.isdisjoint(allowed):
+            yield Fault(
+                bound.given[name],
+                "warning",
+                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, and "
+                f"`{real[0].detail}` is `torch.{known.pop()}`",
+                (bound.value(name),),
                 f"torch.{allowed[0]}" if len(allowed) == 1 else None,
                 "more than one dtype would do",
             )

@@ -78,7 +78,9 @@ class KernelArgumentDtype(Rule):
         given = contract.bind(call) if contract is not None else None
         if contract is None or given is None or hands_on(self.module, call):
             return
-        bound = Bound(call, contract, flow, ROLES, given, self.calls.get(name.value, ()))
+        bound = Bound(
+            call, contract, flow, ROLES, given, self.calls.get(name.value, ()), FACTS["known_dtypes"]
+        )
         for fault in faults(bound):
             self._report(fault, bound)
 
