@@ -16,8 +16,7 @@ from dtypefix.analysis.contracts import Contract, Contracts
 from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule, RuleContext
+from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Edit, Fix
 
 FACTS = facts("op_contracts")
@@ -35,13 +34,13 @@ class KernelArgumentDtype(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Calls of operators with a contract, and projections in functions that read the KV cache."""
         reads = bit_read(module)
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call) and (
-                _may_be_operator(node)
-                or _projects_cache(module, node)
-                or (isinstance(node.func, ast.Name) and node.func.id in reads)
+        for call in module.nodes(ast.Call):
+            if (
+                _may_be_operator(call)
+                or getattr(call.func, "id", None) in reads
+                or _projects_cache(module, call)
             ):
-                yield node
+                yield call
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
@@ -51,9 +50,9 @@ class KernelArgumentDtype(Rule):
     def calls(self) -> Mapping[str, list[ast.Call]]:
         """The calls of operators in this file, by the operator's name."""
         found: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.module.tree):
-            if isinstance(node, ast.Call) and CONTRACTS.named(node):
-                found.setdefault(CONTRACTS.named(node)[0].op, []).append(node)
+        for call in self.module.nodes(ast.Call):
+            for contract in CONTRACTS.named(call)[:1]:
+                found.setdefault(contract.op, []).append(call)
         return found
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -163,8 +162,7 @@ def _reads_cache(function: FunctionNode) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr in ROLES["cache_calls"] for n in ast.walk(function))
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.kernel_argument_dtype.Command PATH``."""
-
-    DESCRIPTION = "Match the dtypes of operator arguments to the operators' contracts."
-    RULE = "kernel-argument-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Match the dtypes of operator arguments to the operators' contracts.",
+)

@@ -12,8 +12,7 @@ from codemods.facts import facts
 from codemods.kv_cache_claims import claims_too_much, planned_alike, process_wide_default
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule, RuleContext
+from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Edit, Fix
 
 NAMES = facts("kv_cache")["kv_cache"]
@@ -31,21 +30,19 @@ class KvCacheDtypeSource(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Reads of the setting, tests against ``"auto"``, calls and methods that name a cache dtype."""
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Attribute):
-                if node.attr in GLOBAL_END and isinstance(node.ctx, ast.Load):
-                    yield node
-            elif isinstance(node, ast.Compare):
-                if checks.is_auto_test(node):
-                    yield node
-            elif isinstance(node, ast.Call):
-                if checks.builds_config(node) or any(k.arg in KEYWORDS for k in node.keywords):
-                    yield node
-            elif isinstance(node, FunctionNode):
-                if node.name == NAMES["claim"]:
-                    yield node
-            elif isinstance(node, ast.Assign) and checks.keeps_resolved(node, NAMES["resolved"]):
-                yield node
+        for read in module.nodes(ast.Attribute):
+            if read.attr in GLOBAL_END and isinstance(read.ctx, ast.Load):
+                yield read
+        yield from filter(checks.is_auto_test, module.nodes(ast.Compare))
+        for call in module.nodes(ast.Call):
+            if checks.builds_config(call) or any(k.arg in KEYWORDS for k in call.keywords):
+                yield call
+        for function in module.nodes(ast.FunctionDef):
+            if function.name == NAMES["claim"]:
+                yield function
+        for assigned in module.nodes(ast.Assign):
+            if checks.keeps_resolved(assigned, NAMES["resolved"]):
+                yield assigned
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one read of the model-wide dtype."""
@@ -144,8 +141,7 @@ class KvCacheDtypeSource(Rule):
         )
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.kv_cache_dtype_source.Command PATH``."""
-
-    DESCRIPTION = "Read the KV cache's dtype where it is decided for the layers at hand."
-    RULE = "kv-cache-dtype-source"
+__getattr__ = codemod_command(
+    __name__,
+    "Read the KV cache's dtype where it is decided for the layers at hand.",
+)

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import libcst as cst
 
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.uncast import CallKind, uncast_uses
-from dtypefix.analysis.witness import NoWitness, Witness, compute_dtype, layers_at, owners_of, path_of
+from dtypefix.analysis.reached_layers import ReachedLayer, reached_layers
+from dtypefix.analysis.witness import NoWitness, Witness, compute_dtype
 from dtypefix.edits.cast import cast_before_use
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
 COMBINER = "combine_hidden_states"
 STATES = ("hidden_states", "previous_hidden_states")
 PLAIN_LAYERS = {"torch.nn.Linear": "weight.dtype"}
-
-
-@dataclass(frozen=True)
-class _Projection:
-    """A call that projects the states: ``path`` leads from ``self`` to the layer."""
-
-    call: ast.Call
-    path: tuple[str, ...]
-    kind: CallKind
-    steps: tuple[Evidence, ...]
 
 
 class UnguardedCombiner(Rule):
@@ -38,7 +26,7 @@ class UnguardedCombiner(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Combiners, and the ``forward`` of drafter heads that take hidden states."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, FunctionNode) and (node.name == COMBINER or _head_states(node)):
                 yield node
 
@@ -50,39 +38,39 @@ class UnguardedCombiner(Rule):
         owner = self.module.parents.get(function) if function is not None else None
         if not isinstance(function, FunctionNode) or not isinstance(owner, ast.ClassDef):
             return
+        if function.name == "forward":
+            self._head(function)
+            return
         cls = self.project.class_of(self.module, owner)
-        if function.name == COMBINER:
-            self._combiner(cls, function)
-        else:
-            self._head(cls, function)
+        names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        if len(names) > 1:
+            reached = list(reached_layers(cls, function, names[1], {COMBINER}))
+            if reached:
+                self._combiner(cls, function, names[1], reached)
 
-    def _combiner(self, cls: ClassRef, function: FunctionNode) -> None:
-        parameter = _parameter(function)
-        if parameter is None:
-            return
-        found = list(self._projections(cls, function, parameter, 0))
-        places = [p for p in found if p.kind == "linear"] or found
-        if not places:
-            return
+    def _combiner(
+        self, cls: ClassRef, function: FunctionNode, states: str, reached: list[ReachedLayer]
+    ) -> None:
+        places = [r for r in reached if not r.is_norm] or reached
         place = places[-1]
         layer = ".".join(("self", *place.path))
+        witness = self._witness(cls, {p.path for p in places})
         evidence = [
-            Evidence(self.module.path, function.lineno, f"`{parameter}` arrives in the target model's dtype"),
+            Evidence(self.module.path, function.lineno, f"`{states}` arrives in the target model's dtype"),
             *place.steps,
             Evidence(self.module.path, place.call.lineno, f"`{layer}` receives it without a cast"),
+            *witness.evidence,
         ]
         fix, reason = None, None
-        witness = self._witness(cls, {p.path for p in places})
-        evidence += witness.evidence
         if isinstance(witness, NoWitness):
             reason = f"no cast is offered: {witness.reason}"
         else:
-            uses = [p.call for p in found]
-            edits = cast_before_use(self.module, self.project, function, parameter, witness.expression, uses)
+            calls = [r.call for r in reached]
+            edits = cast_before_use(self.module, self.project, function, states, witness.expression, calls)
             if edits is None:
                 reason = "no cast is offered: there is no statement to put it before"
             else:
-                fix = Fix("safe", f"cast {parameter} to {witness.expression}", edits)
+                fix = Fix("safe", f"cast {states} to {witness.expression}", edits)
         self.context.report(
             place.call,
             level="warning",
@@ -112,71 +100,19 @@ class UnguardedCombiner(Rule):
                 return NoWitness(f"in the subclass {sub.node.name}, {reason}", (*witness.evidence, where))
         return witness
 
-    def _projections(
-        self, cls: ClassRef, function: FunctionNode, parameter: str, depth: int
-    ) -> Iterator[_Projection]:
-        """The layers that the parameter reaches uncast, here or in a method it is handed to."""
-        for use in uncast_uses(function, parameter, lambda call: self._kind(cls, call)):
-            path = path_of(use.call.func)
-            if path is None:
-                continue
-            if use.kind in ("linear", "norm"):
-                yield _Projection(use.call, path, use.kind, ())
-            elif use.kind == "cast" and depth < 3 and path[-1] != COMBINER:
-                yield from self._handed_on(cls, use.call, path, use.argument, depth)
-
-    def _handed_on(
-        self, cls: ClassRef, call: ast.Call, path: tuple[str, ...], argument: ast.expr, depth: int
-    ) -> Iterator[_Projection]:
-        owners = owners_of(cls, path[:-1])
-        method = owners[0].method(path[-1]) if not isinstance(owners, NoWitness) and owners else None
-        if method is None:
-            return
-        owner, function = method
-        names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)][1:]
-        keyword = next((k.arg for k in call.keywords if k.value is argument), None)
-        if keyword is None and argument in call.args and call.args.index(argument) < len(names):
-            keyword = names[call.args.index(argument)]
-        if keyword is None:
-            return
-        step = Evidence(self.module.path, call.lineno, f"it is handed to {owner.node.name}.{path[-1]}")
-        for inner in self._projections(owner, function, keyword, depth + 1):
-            here = inner.call if owner.module is self.module else call
-            yield _Projection(here, (*path[:-1], *inner.path), inner.kind, (step, *inner.steps))
-
-    def _kind(self, cls: ClassRef, call: ast.Call) -> CallKind | None:
-        """What a call makes of the states; ``cast`` marks a method that they are handed to."""
-        path = path_of(call.func)
-        if path is None:
-            return "other" if isinstance(call.func, ast.Attribute) and _is_super(call.func.value) else None
-        owners = owners_of(cls, path[:-1])
-        if not isinstance(owners, NoWitness) and any(owner.method(path[-1]) for owner in owners):
-            return "cast"
-        layers = layers_at(cls, path)
-        names = [path[-1]] if isinstance(layers, NoWitness) else [layer.class_name for layer in layers]
-        if any("norm" in name.lower() for name in names):
-            return "norm"
-        return "other" if path[-1] == COMBINER else "linear"
-
-    def _head(self, cls: ClassRef, function: FunctionNode) -> None:
+    def _head(self, function: FunctionNode) -> None:
         """A note for a head that concatenates the states with its own embeddings and projects both."""
-        for parameter in _head_states(function):
-            for use in uncast_uses(function, parameter, lambda call: self._kind(cls, call)):
-                concatenated = (
-                    isinstance(use.argument, ast.Call) and ast.unparse(use.argument.func) == "torch.cat"
-                )
-                if use.kind == "linear" and concatenated:
+        flow = self.project.flows(self.module).function(function)
+        for states in _head_states(function):
+            for use in flow.uses(states):
+                joined = isinstance(use.argument, ast.Call) and flow.callee(use.argument) == "torch.cat"
+                if joined and use.callee.startswith("self."):
                     self.context.report(
                         use.call,
                         level="note",
-                        message=f"{ast.unparse(use.call.func)} relies on {parameter} having the model dtype",
+                        message=f"{use.callee} relies on {states} having the model dtype",
                         unfixed_reason="the proposer's buffer holds the states in the model dtype",
                     )
-
-
-def _parameter(function: FunctionNode) -> str | None:
-    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-    return names[1] if len(names) > 1 else None
 
 
 def _head_states(function: FunctionNode) -> list[str]:
@@ -186,12 +122,7 @@ def _head_states(function: FunctionNode) -> list[str]:
     return [name for name in names if name in STATES]
 
 
-def _is_super(expr: ast.expr) -> bool:
-    return isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id == "super"
-
-
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.unguarded_combiner.Command PATH``."""
-
-    DESCRIPTION = "Cast the target model's hidden states to the compute dtype of a drafter's projection."
-    RULE = "unguarded-combiner"
+__getattr__ = codemod_command(
+    __name__,
+    "Cast the target model's hidden states to the compute dtype of a drafter's projection.",
+)

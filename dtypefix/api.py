@@ -13,7 +13,7 @@ from pathlib import Path
 from dtypefix.analysis.project import Project
 from dtypefix.edits.fix_file import FixedFile, fix_file
 from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
-from dtypefix.engine.examine import examine, wanted
+from dtypefix.engine.examine import examine, problem_with_source, wanted
 from dtypefix.engine.suppression import MARKER
 from dtypefix.findings import FileResult, Skipped
 from dtypefix.sources.lookup import FileLookup, module_name
@@ -25,7 +25,8 @@ class Options:
     """What to look for and what to apply.
 
     ``select``, ``extend_select`` and ``ignore`` take rule names, group names and ``ALL``;
-    ``packs`` are rule packages besides the installed ones.
+    ``packs`` are rule packages besides the installed ones, or their folders as absolute paths;
+    ``knowledge`` are further tables of facts, files or folders of them.
     """
 
     select: tuple[str, ...] = ()
@@ -33,15 +34,22 @@ class Options:
     ignore: tuple[str, ...] = ()
     unsafe_fixes: bool = False
     packs: tuple[str, ...] = ()
+    knowledge: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file: ``path`` as reports name it, where it lies, and its bytes if they are not on disk."""
+    """One file: ``path`` as reports name it, where it lies, and its bytes if they are not on disk.
+
+    ``named`` says that a person asked for this very file, so that it has to be Python even where no rule
+    looks at it. ``rules`` are the names of the rules to run on it, of those selected; None means all.
+    """
 
     path: str
     absolute: Path
     source: bytes | None = None
+    named: bool = False
+    rules: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +69,30 @@ class _Run:
             options.select, options.extend_select, options.ignore
         )
         self.known = frozenset(catalog.by_name)
+        self._chosen: dict[frozenset[str] | None, tuple[RuleInfo, ...]] = {None: self.rules}
         self.roots = roots
-        lookup = FileLookup(roots.search, roots.base, [f.absolute for f in files])
-        self.project = Project(lookup, partial(load_knowledge, catalog.rules))
+        unsaved = {file.absolute: file.source for file in files if file.source is not None}
+        lookup = FileLookup(roots.search, roots.base, [f.absolute for f in files], unsaved)
+        self.project = Project(lookup, partial(load_knowledge, catalog.rules, options.knowledge))
+
+    def _rules_for(self, file: InputFile) -> tuple[RuleInfo, ...]:
+        names = file.rules
+        if names not in self._chosen:
+            assert names is not None
+            self._chosen[names] = tuple(rule for rule in self.rules if rule.name in names)
+        return self._chosen[names]
 
     def examine(self, file: InputFile, source: bytes) -> FileResult:
         """Run the rules over one version of a file."""
-        if MARKER not in source and not wanted(source, self.rules):
-            return FileResult(file.path)
+        rules = self._rules_for(file)
+        if MARKER not in source and not wanted(source, rules):
+            problem = problem_with_source(source, parse=file.named)
+            return FileResult(file.path, skipped=Skipped(file.path, problem) if problem else None)
         name, is_package = module_name(file.absolute, self.roots.search)
         return examine(
             file.path,
             source,
-            self.rules,
+            rules,
             self.project,
             name=name,
             is_package=is_package,

@@ -19,7 +19,7 @@ def bit_read(module: Module) -> Mapping[str, Mapping[str, int]]:
     """
     if b"bitcast=True" not in module.source:
         return {}
-    functions = [n for n in ast.walk(module.tree) if isinstance(n, FunctionNode)]
+    functions = [n for n in module.nodes() if isinstance(n, FunctionNode)]
     kernels = {f.name: (f, found) for f in functions if (found := dict(_reinterpreted(f)))}
     launchers: dict[str, dict[str, int]] = {}
     for function in functions:

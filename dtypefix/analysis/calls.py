@@ -9,6 +9,7 @@ from dtypefix.analysis import torch_ops as ops
 from dtypefix.analysis import transfer
 from dtypefix.analysis.items import Environment, item_of
 from dtypefix.analysis.knowledge import Op
+from dtypefix.analysis.making import Args, same
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS
 from dtypefix.analysis.origins import (
     OTHER,
@@ -26,7 +27,6 @@ from dtypefix.analysis.origins import (
     scalar,
 )
 from dtypefix.analysis.promotion import dtype_name
-from dtypefix.analysis.transfer import Args
 
 if TYPE_CHECKING:
     from dtypefix.analysis.expressions import Expressions
@@ -35,14 +35,16 @@ _FUNCTIONAL = "torch.nn.functional."
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 # Names of tensor methods under which modules are called, too: `self.model.norm(x)`.
 _ALSO_MODULES = frozenset({"norm", "dot", "select", "clip", "index", "pad", "mode", "conj", "dropout"})
-_TENSOR_METHODS = ops.KNOWN_METHODS - frozenset(
+# Functions of the tables that tensors do not have as methods.
+_NO_METHODS = frozenset(
     """
     dropout alpha_dropout pad interpolate grid_sample pixel_shuffle pixel_unshuffle normalize layer_norm
     group_norm rms_norm batch_norm instance_norm avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d
     max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool2d upsample fold gelu silu mish selu
     softplus elu celu glu leaky_relu relu6 hardswish tanhshrink softsign logsigmoid one_hot
-    """.split()
+    """.split()  # noqa: SIM905
 )
+_TENSOR_METHODS = ops.KNOWN_METHODS - _NO_METHODS
 
 
 def call(self: Expressions, node: ast.Call, env: Environment) -> Value:
@@ -71,6 +73,8 @@ def call(self: Expressions, node: ast.Call, env: Environment) -> Value:
     known = self.around.knowledge
     if name in known.calls:
         return _dtype_call(self, node, known.calls[name])
+    if name in known.checkpoint_calls:
+        return Value(Form.CONFIG, path=f"{path.removeprefix('@')}()" if path else "")
     if name in known.ops:
         return op_result(node, known.ops[name], args)
     return _output(self, node, receiver, path, name, args)
@@ -105,7 +109,7 @@ def _output(
     self.calls[at] = node
     before = args.positional[0].steps if args.positional else ()
     origin = Origin(Kind.OUTPUT, path.removeprefix("@").removeprefix("."), (), (*at, 0))
-    return Value(Form.ANY, frozenset({origin}), (), "", False, (Step(Verb.CALL, node, before),))
+    return Value(Form.ANY, frozenset({origin}), (), "", False, (Step(Verb.CALL, node, through=before),))
 
 
 def _dtype_call(self: Expressions, node: ast.Call, origin: Origin) -> Value:
@@ -115,8 +119,8 @@ def _dtype_call(self: Expressions, node: ast.Call, origin: Origin) -> Value:
 
 def op_result(node: ast.Call, op: Op, args: Args) -> Value:
     """The result of an op that the pack describes."""
-    before = args.positional[0].steps if args.positional else ()
-    steps = (Step(Verb.CALL, node, before),)
+    through = args.positional[0].steps if args.positional else ()
+    steps = (Step(Verb.CALL, node, through=through),)
 
     def one(entry: str, position: int) -> Value:
         where = (node.lineno, node.col_offset, position)
@@ -157,6 +161,8 @@ def _kind(self: Expressions, dotted: str) -> tuple[str, str]:
         return "builtin", dotted
     if dotted in ("copy.copy", "copy.deepcopy", "typing.cast"):
         return "builtin", last
+    if dotted.startswith("math."):
+        return "builtin", "int" if last in ("ceil", "floor", "trunc", "gcd", "lcm") else "float"
     return "other", last
 
 
@@ -168,7 +174,7 @@ def _global_call(
             return scalar("bool")
         return transfer.function(name, args)
     if kind == "parameter":
-        return transfer.same(args.get(0, "data") or UNKNOWN)
+        return same(args.get(0, "data") or UNKNOWN)
     if kind == "builtin":
         return _builtin(self, name, args, env)
     return None
@@ -252,7 +258,11 @@ def _method_call(
     if form is Form.ANY:
         if name in _ALSO_MODULES and any(a.form in (Form.TENSOR, Form.ANY) for a in args.positional):
             return None
-        if receiver.kinds == {Kind.UNKNOWN} and name not in ops.CAST_METHODS and name not in ("to", "type_as"):
+        if (
+            receiver.kinds == {Kind.UNKNOWN}
+            and name not in ops.CAST_METHODS
+            and name not in ("to", "type_as")
+        ):
             return UNKNOWN
     return transfer.method(name, receiver, args)
 

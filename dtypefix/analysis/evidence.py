@@ -23,6 +23,11 @@ def code(module: Module, node: ast.AST, path: str = "") -> str:
 def _words(module: Module, step: Step) -> str:
     node = step.node
     if step.verb is Verb.BOUND:
+        statement = module.parents.get(node) if not step.path else None
+        while isinstance(statement, ast.Tuple | ast.List | ast.Starred):
+            statement = module.parents.get(statement)
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+            return f"`{code(module, statement)}`"
         return f"bound to `{step.name}`"
     if isinstance(node, ast.arg):
         return f"parameter `{node.arg}` comes in with its caller's dtype"
@@ -33,12 +38,19 @@ def _words(module: Module, step: Step) -> str:
         Verb.CALL: f"{text} returns it",
         Verb.MIXED: f"operands meet in {text}",
         Verb.TESTED: f"a test settles that the dtype is {text}",
-        Verb.INSIDE: f"{text} returns that",
+        Verb.INSIDE: f"{text} hands it on",
     }[step.verb]
 
 
+# What says most about a line that several steps share.
+_RANK = {
+    verb: rank
+    for rank, verb in enumerate((Verb.BOUND, Verb.CAST, Verb.TESTED, Verb.MIXED, Verb.INSIDE, Verb.CALL))
+}
+
+
 def evidence_of(value: Value, module: Module, limit: int = 6) -> tuple[Evidence, ...]:
-    """The steps that led to a value, sources first, one entry a line of code.
+    """The steps that decided a value's dtype, one entry a line of code.
 
     Args:
         value: a value from a flow of ``module``.
@@ -46,26 +58,22 @@ def evidence_of(value: Value, module: Module, limit: int = 6) -> tuple[Evidence,
         limit: how many entries to give at most; the first and the last ones are kept.
 
     Returns:
-        The evidence; empty where the value has no history (a constant, an attribute read in place).
+        The evidence: what stands in other files first, then this file from top to bottom. Empty
+        where the value has no history (a constant, an attribute read in place).
     """
-    places: dict[tuple[str, int], list[str]] = {}
-    for step in value.chain():
-        line = getattr(step.node, "lineno", 0)
-        words = _words(module, step)
-        said = places.setdefault((step.path or module.path, line), [])
-        if words not in said:
-            said.append(words)
-    entries = [Evidence(path, line, _sentence(said)) for (path, line), said in places.items()]
+    places: dict[tuple[str, int], Step] = {}
+    for step in value.chain(deciding=True):
+        place = (step.path or module.path, getattr(step.node, "lineno", 0))
+        known = places.get(place)
+        if known is None or _RANK.get(step.verb, 9) <= _RANK.get(known.verb, 9):
+            places[place] = step
+    ordered = sorted(
+        places.items(), key=lambda item: (not item[1].path, item[0][1] if not item[1].path else 0)
+    )
+    entries = [Evidence(path, line, _words(module, step)) for (path, line), step in ordered]
     if len(entries) > limit:
         entries = [*entries[:1], *entries[1 - limit :]]
     return tuple(entries)
-
-
-def _sentence(said: list[str]) -> str:
-    """What one line shows: a read that a cast on the same line contains says nothing more."""
-    if len(said) > 1:
-        said = [s for s in said if not s.endswith(" is read")] or said
-    return ", ".join(said[-2:])
 
 
 def evidence_at(node: ast.AST, module: Module, text: str) -> Evidence:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from dtypefix.analysis import torch_ops as ops
 from dtypefix.analysis.calls import call
 from dtypefix.analysis.items import Environment, element, item_of, without_none
+from dtypefix.analysis.making import same
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS, Origins, mix_values
 from dtypefix.analysis.origins import (
     NONE,
-    NONE_ORIGIN,
     OTHER,
     UNKNOWN,
     Form,
@@ -25,13 +25,11 @@ from dtypefix.analysis.origins import (
     join,
     join_all,
     scalar,
-    with_step,
 )
-from dtypefix.analysis.transfer import compared, divided, same
+from dtypefix.analysis.transfer import compared, divided
 
 if TYPE_CHECKING:
     from dtypefix.analysis.surroundings import Surroundings
-
 
 
 class Expressions:
@@ -96,11 +94,15 @@ class Expressions:
                 return found
         full = f"{path}.{attr}" if path else ""
         around = self.around
-        if attr in around.path_tails and full and (origin := around.known_path(full)) is not None:
+        own = full.startswith("self.") and full.count(".") == 1
+        if attr in around.path_tails and full and not own and (origin := around.known_path(full)) is not None:
+            if not origin.detail:
+                origin = Origin(origin.kind, full)
             return _read(Form.DTYPE, frozenset({origin}), node, full)
         if base.form is Form.CONFIG:
             if attr in ("dtype", "torch_dtype"):
-                return _read(Form.DTYPE, frozenset({Origin(Kind.CHECKPOINT, full or attr)}), node, full)
+                origins = frozenset({Origin(Kind.CHECKPOINT, full or attr)})
+                return Value(Form.DTYPE, origins, (), full, False, (Step(Verb.READ, node, base.steps),))
             form = Form.CONFIG if attr.endswith("config") else Form.ANY
             return Value(form, frozenset({Origin(Kind.ATTRIBUTE, full or attr)}), (), full)
         if attr in around.knowledge.checkpoint_attributes:
@@ -153,7 +155,11 @@ class Expressions:
         index = node.slice
         self.eval(index, env)
         constant = index.value if isinstance(index, ast.Constant) else None
-        if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
+        if (
+            isinstance(index, ast.UnaryOp)
+            and isinstance(index.op, ast.USub)
+            and isinstance(index.operand, ast.Constant)
+        ):
             constant = -index.operand.value if isinstance(index.operand.value, int) else None
         if base.form is Form.TUPLE:
             if isinstance(constant, int) and -len(base.elements) <= constant < len(base.elements):
@@ -233,6 +239,7 @@ class Expressions:
     def boolean(self, node: ast.BoolOp, env: Environment) -> Value:
         """``a or b``: any arm; ``None`` only from the last."""
         result: Value | None = None
+        value: Value | None
         within = env
         last = len(node.values) - 1
         for position, arm in enumerate(node.values):

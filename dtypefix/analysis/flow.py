@@ -28,9 +28,10 @@ from dtypefix.analysis.origins import (
     join,
     join_all,
 )
-from dtypefix.analysis.scopes import Scope, Scopes
+from dtypefix.analysis.scopes import Scope, Scopes, stands_inside
 from dtypefix.analysis.statements import Binding, Statements
 from dtypefix.analysis.surroundings import Surroundings, is_method
+from dtypefix.analysis.torch_ops import PRODUCTS
 
 if TYPE_CHECKING:
     from dtypefix.analysis.project import Project
@@ -50,7 +51,7 @@ class Use:
     """A value handed to a call: argument ``position`` (from 0) or ``keyword`` of ``call``.
 
     ``callee`` is the dotted path called, local aliases expanded (``self.model.fc``), ``""`` when
-    it has none. For ``a @ b`` the callee is ``@`` and ``call`` the operation.
+    it has none. For both sides of ``a @ b``, and for ``a`` of ``a.matmul(b)``, the callee is ``@``.
     """
 
     call: ast.Call | ast.BinOp
@@ -136,6 +137,9 @@ class Flow(Statements):
                     for position, side in enumerate((node.left, node.right)):
                         yield Use(node, side, self.value(side), "@", position, None)
                 continue
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr in PRODUCTS and self.plain(func.value).origins:
+                yield Use(node, func.value, self.value(func.value), "@", 0, None)
             callee = self.callee(node)
             for position, argument in enumerate(node.args):
                 yield Use(node, argument, self.value(argument), callee, position, None)
@@ -268,7 +272,7 @@ class Flows:
         self.module = module
         self.knowledge = knowledge
         self.project = project
-        self.scopes = Scopes(module, knowledge)
+        self.scopes = Scopes(module, knowledge, project)
         self.around = Surroundings(module, knowledge, self._global)
         self.resolver = Resolver(self)
         self._flows: dict[ast.AST, Flow] = {}
@@ -284,10 +288,7 @@ class Flows:
         """
         inner = node
         for parent in self.module.ancestors(node):
-            if isinstance(parent, FunctionNode):
-                if inner is not parent.args and inner not in parent.decorator_list and inner is not parent.returns:
-                    return self.function(parent)
-            elif isinstance(parent, ast.Module):
+            if isinstance(parent, FunctionNode) and stands_inside(inner, parent):
                 return self.function(parent)
             inner = parent
         return self.function(self.module.tree)

@@ -67,9 +67,7 @@ def _compare(values: Mapping[ast.AST, Value], test: ast.Compare, truth: bool, en
         equal = truth
     elif isinstance(op, (ast.NotEq, ast.IsNot)):
         equal = not truth
-    elif isinstance(op, ast.In) and truth:
-        equal = True
-    elif isinstance(op, ast.NotIn) and not truth:
+    elif (isinstance(op, ast.In) and truth) or (isinstance(op, ast.NotIn) and not truth):
         equal = True
     else:
         return

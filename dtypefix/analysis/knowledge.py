@@ -38,7 +38,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What is known about a layer class; ``kind`` is ``linear``, ``norm``, ``convolution``, …"""
+    """What is known about a layer class; ``kind`` is ``linear``, ``norm``, ``convolution`` and the like."""
 
     name: str
     kind: str
@@ -61,11 +61,13 @@ def _returns(value: Any) -> str | tuple[str, ...]:
 
 
 def _tables(folder: Path) -> Iterator[Mapping[str, Any]]:
-    for file in sorted(folder.glob("*.toml")):
+    for file in sorted(folder.glob("*.toml")) if folder.is_dir() else [folder]:
         try:
             yield tomllib.loads(file.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UserError(f"{file}: not valid TOML: {error}") from error
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 class Knowledge:
@@ -87,7 +89,7 @@ class Knowledge:
 
     @classmethod
     def merged(cls, folders: Iterable[Path]) -> Knowledge:
-        """The tables of several folders, later ones over earlier ones.
+        """The tables of several folders or files, later ones over earlier ones.
 
         Raises:
             UserError: a file is not valid TOML.
@@ -213,6 +215,11 @@ class Knowledge:
     def checkpoint_attributes(self) -> frozenset[str]:
         """Attributes that hold a configuration which came with the checkpoint."""
         return self._group("checkpoint_config", "attributes")
+
+    @cached_property
+    def checkpoint_calls(self) -> frozenset[str]:
+        """Methods that return a configuration which came with the checkpoint."""
+        return self._group("checkpoint_config", "calls")
 
     @cached_property
     def checkpoint_modules(self) -> tuple[str, ...]:

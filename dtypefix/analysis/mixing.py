@@ -121,8 +121,5 @@ def mix_all(values: Iterable[Value], ambient: Origins) -> Origins:
     """The origins of an operation such as ``cat`` that promotes all its operands."""
     result: Value | None = None
     for value in values:
-        if result is None:
-            result = value
-        else:
-            result = Value(Form.TENSOR, mix_values(result, value, ambient))
+        result = value if result is None else Value(Form.TENSOR, mix_values(result, value, ambient))
     return item_origins(result) if result is not None else UNKNOWN_ORIGINS

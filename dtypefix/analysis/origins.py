@@ -159,7 +159,8 @@ class Verb(StrEnum):
 class Step:
     """One step on the way of a value, and the steps it came from.
 
-    ``path`` is set when the step stands in another file than the one asked about.
+    ``before`` are the steps that decided the dtype, ``through`` those of a tensor whose dtype was
+    replaced in this step. ``path`` is set when the step stands in another file than the one asked about.
     """
 
     verb: Verb
@@ -167,9 +168,10 @@ class Step:
     before: tuple[Step, ...] = field(default=(), repr=False)
     name: str = ""
     path: str = ""
+    through: tuple[Step, ...] = field(default=(), repr=False)
 
-    def chain(self) -> list[Step]:
-        """This step and all before it, sources first, each once."""
+    def chain(self, deciding: bool = False) -> list[Step]:
+        """This step and all before it, sources first, each once; only what decided the dtype if so asked."""
         done: list[Step] = []
         seen: set[int] = set()
         todo: list[tuple[Step, bool]] = [(self, False)]
@@ -180,7 +182,8 @@ class Step:
             elif id(step) not in seen:
                 seen.add(id(step))
                 todo.append((step, True))
-                todo.extend((earlier, False) for earlier in reversed(step.before))
+                earlier = step.before if deciding else (*step.through, *step.before)
+                todo.extend((one, False) for one in reversed(earlier))
         return done
 
 
@@ -269,14 +272,12 @@ class Value:
             and mine.same_dtype(theirs)
         )
 
-    def chain(self) -> list[Step]:
-        """The steps that led here, sources first."""
-        if len(self.steps) == 1:
-            return self.steps[0].chain()
-        done: list[Step] = []
+    def chain(self, deciding: bool = False) -> list[Step]:
+        """The steps that led here, sources first; only those that decided the dtype if so asked."""
+        done: dict[int, Step] = {}
         for step in self.steps:
-            done.extend(s for s in step.chain() if s not in done)
-        return done
+            done.update((id(s), s) for s in step.chain(deciding))
+        return list(done.values())
 
     def describe(self) -> str:
         """The alternatives in words, joined by "or"."""

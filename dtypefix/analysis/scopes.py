@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from dtypefix.analysis.knowledge import Knowledge
 from dtypefix.analysis.module import FunctionNode, Module
+
+if TYPE_CHECKING:
+    from dtypefix.analysis.project import Project
 
 
 class Scope(StrEnum):
@@ -35,7 +39,7 @@ def _join(scopes: set[Scope]) -> Scope:
 
 
 def last_name(expr: ast.expr) -> str:
-    """The last component of a name, dotted name or call of one: ``register_fake`` of ``@a.register_fake()``."""
+    """The last component of a name, a dotted name or a call of one: ``b`` of ``a.b()``."""
     while isinstance(expr, ast.Call):
         expr = expr.func
     if isinstance(expr, ast.Attribute):
@@ -43,12 +47,20 @@ def last_name(expr: ast.expr) -> str:
     return expr.id if isinstance(expr, ast.Name) else ""
 
 
+def stands_inside(child: ast.AST, function: FunctionNode) -> bool:
+    """Whether a child of a ``def`` belongs to its body: arguments and decorators belong around it."""
+    return (
+        child is not function.args and child is not function.returns and child not in function.decorator_list
+    )
+
+
 class Scopes:
     """Answers for the functions of one module; every answer is computed once."""
 
-    def __init__(self, module: Module, knowledge: Knowledge) -> None:
+    def __init__(self, module: Module, knowledge: Knowledge, project: Project | None = None) -> None:
         self.module = module
         self.knowledge = knowledge
+        self.project = project
         self._known: dict[ast.AST, Scope] = {}
         self._working: set[ast.AST] = set()
 
@@ -69,7 +81,7 @@ class Scopes:
         """The scope of the place where a node stands. Default arguments run where the ``def`` does."""
         inner = node
         for parent in self.module.ancestors(node):
-            if isinstance(parent, FunctionNode) and inner is not parent.args and inner not in parent.decorator_list:
+            if isinstance(parent, FunctionNode) and stands_inside(inner, parent):
                 return self.of(parent)
             inner = parent
         return Scope.OUTSIDE
@@ -89,10 +101,47 @@ class Scopes:
                 return Scope.BOTH
             if function.name in knowledge.build_names:
                 return Scope.BUILD if self._built_with_model(owner) else Scope.UNKNOWN
-            if function.name in knowledge.outside_names or function.name.startswith(knowledge.outside_prefixes):
+            outside = function.name in knowledge.outside_names
+            if outside or function.name.startswith(knowledge.outside_prefixes):
                 return Scope.OUTSIDE
-        callers = self._callers.get((owner if isinstance(owner, ast.ClassDef) else None, function.name), ())
-        return _join({self.of(caller) if caller is not self._escaped else Scope.UNKNOWN for caller in callers})
+        found = self._called_from(owner if isinstance(owner, ast.ClassDef) else None, function.name)
+        if not found and isinstance(owner, ast.ClassDef):
+            found = self._called_from_bases(owner, function.name)
+        return _join(found)
+
+    def _called_from(self, owner: ast.ClassDef | None, name: str) -> set[Scope]:
+        """The scopes of the places in this module that call a function, or a method of a class or its kin."""
+        classes = [owner] if owner is None else self._kin(owner)
+        callers = [caller for cls in classes for caller in self._callers.get((cls, name), ())]
+        return {self.of(caller) if caller is not self._escaped else Scope.UNKNOWN for caller in callers}
+
+    def _called_from_bases(self, owner: ast.ClassDef, name: str) -> set[Scope]:
+        """The scopes of the calls in base classes that stand in other files."""
+        if self.project is None:
+            return set()
+        found: set[Scope] = set()
+        for cls in self.project.class_of(self.module, owner).mro[1:]:
+            if cls.module is not self.module:
+                found |= self.project.flows(cls.module).scopes._called_from(cls.node, name)
+        return found
+
+    def _kin(self, owner: ast.ClassDef) -> list[ast.ClassDef | None]:
+        """A class with its ancestors and descendants in this module."""
+        kin: list[ast.ClassDef | None] = [owner]
+        for above in (True, False):
+            todo = [owner]
+            while todo:
+                cls = todo.pop()
+                for other in self._classes:
+                    lower, upper = (cls, other) if above else (other, cls)
+                    if other not in kin and any(last_name(base) == upper.name for base in lower.bases):
+                        kin.append(other)
+                        todo.append(other)
+        return kin
+
+    @cached_property
+    def _classes(self) -> list[ast.ClassDef]:
+        return [n for n in self.module.definitions.values() if isinstance(n, ast.ClassDef)]
 
     def _built_with_model(self, owner: ast.ClassDef) -> bool:
         """Whether objects of a class are made while the model is, as far as the pack knows."""
@@ -107,7 +156,7 @@ class Scopes:
         registrations = self.knowledge.kernel_registrations
         if not any(name.encode() in self.module.source for name in registrations):
             return frozenset()
-        for node in ast.walk(self.module.tree):
+        for node in self.module.nodes():
             if isinstance(node, ast.Call) and (keywords := registrations.get(last_name(node.func))):
                 for keyword in node.keywords:
                     if keyword.arg in keywords and isinstance(keyword.value, ast.Name):
@@ -115,7 +164,7 @@ class Scopes:
         return frozenset(found)
 
     # Stands for "handed on as a value", whose callers are not known.
-    _escaped: FunctionNode = ast.FunctionDef(name="")
+    _escaped: FunctionNode = ast.FunctionDef("", ast.arguments([], [], None, [], [], None, []), [], [])
 
     @cached_property
     def _callers(self) -> dict[tuple[ast.ClassDef | None, str], list[FunctionNode | None]]:

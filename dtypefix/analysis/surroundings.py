@@ -12,7 +12,9 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import UNKNOWN, Form, Kind, Origin, Step, Value, Verb, literal, scalar
 from dtypefix.analysis.promotion import dtype_name
 
-_TENSORS = frozenset({"Tensor", "Parameter", "BasevLLMParameter", "LongTensor", "IntTensor", "FloatTensor", "BoolTensor"})
+_TENSORS = frozenset(
+    {"Tensor", "Parameter", "BasevLLMParameter", "LongTensor", "IntTensor", "FloatTensor", "BoolTensor"}
+)
 _SCALARS = frozenset({"int", "float", "bool", "complex"})
 _SEQUENCES = frozenset({"list", "List", "Sequence", "Iterable", "Iterator", "Generator", "set", "deque"})
 _OPEN = frozenset({"Any", "object", "Callable", "Union", "Optional", "T", "Self", "Annotated", "Literal"})
@@ -57,7 +59,9 @@ class Surroundings:
         if owner and last.lower().endswith("dtype") and dotted != "torch.dtype":
             return Value(Form.DTYPE, frozenset({Origin(Kind.ATTRIBUTE, path)}), (), path)
         if dotted.startswith("math."):
-            return scalar("float") if last in ("pi", "e", "inf", "nan", "tau") else Value(Form.OTHER, path=path)
+            return (
+                scalar("float") if last in ("pi", "e", "inf", "nan", "tau") else Value(Form.OTHER, path=path)
+            )
         return Value(Form.OTHER, path=path)
 
     def parameter(self, argument: ast.arg) -> Value:
@@ -69,7 +73,9 @@ class Surroundings:
             value = Value(Form.DTYPE, frozenset({known}), (), name)
         elif value.form is Form.ANY and name.endswith("dtype"):
             value = Value(Form.DTYPE, value.origins, (), name)
-        return Value(value.form, value.origins, value.elements, value.path, False, (Step(Verb.READ, argument),))
+        return Value(
+            value.form, value.origins, value.elements, value.path, False, (Step(Verb.READ, argument),)
+        )
 
     def _annotated(self, name: str, annotation: ast.expr | None) -> Value:
         own = frozenset({Origin(Kind.PARAMETER, name)})
@@ -111,7 +117,9 @@ class Surroundings:
         while isinstance(root, ast.Attribute):
             root = root.value
         path = self.global_value(root.id).path if isinstance(root, ast.Name) else ""
-        return any(path.startswith(f"@{module}.") or path == f"@{module}" for module in self._checkpoint_modules)
+        return any(
+            path.startswith(f"@{module}.") or path == f"@{module}" for module in self._checkpoint_modules
+        )
 
     @cached_property
     def _checkpoint_modules(self) -> tuple[str, ...]:
@@ -121,7 +129,9 @@ class Surroundings:
         assert isinstance(arm, ast.Subscript)
         inner = arm.slice.elts if isinstance(arm.slice, ast.Tuple) else [arm.slice]
         kinds = [self._form(one) for one in inner if not isinstance(one, ast.Constant)]
-        fixed = isinstance(arm.value, (ast.Name, ast.Attribute)) and ast.unparse(arm.value).endswith(("uple",))
+        fixed = isinstance(arm.value, (ast.Name, ast.Attribute)) and ast.unparse(arm.value).endswith(
+            ("uple",)
+        )
         if fixed and len(kinds) == len(inner) and len(inner) > 1:
             elements = tuple(
                 Value(kind, frozenset({Origin(Kind.ITEM, f"{name}[{i}]")})) for i, kind in enumerate(kinds)
@@ -130,7 +140,9 @@ class Surroundings:
         origins: Origins = frozenset({Origin(Kind.ITEM, f"{name}[]")})
         item = Value(kinds[0] if kinds else Form.ANY, origins)
         if item.form not in (Form.TENSOR, Form.DTYPE, Form.ANY):
-            return UNKNOWN if item.form is not Form.SCALAR else Value(Form.LIST, scalar("int").origins, (), name)
+            return (
+                UNKNOWN if item.form is not Form.SCALAR else Value(Form.LIST, scalar("int").origins, (), name)
+            )
         return Value(Form.LIST, origins, (item,), name)
 
 

@@ -63,17 +63,19 @@ SUMMING: Final = _names("sum prod cumsum cumprod nansum")
 PROMOTING: Final = _names(
     """
     add sub subtract mul multiply maximum minimum fmax fmin remainder fmod floor_divide pow
-    bitwise_and bitwise_or bitwise_xor hypot copysign
+    bitwise_and bitwise_or bitwise_xor hypot copysign outer kron
     """
 )
 """Binary functions that promote their first two operands."""
 
 DIVIDING: Final = _names("div divide true_divide atan2")
 
-PRODUCTS: Final = _names("matmul mm bmm mv dot inner outer tensordot kron addmm baddbmm addbmm addmv vdot")
+PRODUCTS: Final = _names("matmul mm bmm mv dot inner tensordot addmm baddbmm addbmm addmv vdot")
 """Operands must agree, so the result has the dtype of the first tensor operand."""
 
-LINEAR: Final = _names("linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bilinear")
+LINEAR: Final = _names(
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bilinear"
+)
 """Functions whose input and weight must agree; the result has the input's dtype."""
 
 BOOLEAN: Final = _names(
@@ -93,7 +95,9 @@ INDEXING: Final = _names(
 VALUES_AND_INDICES: Final = _names("topk sort max min cummax cummin kthvalue mode median nanmedian")
 """With a ``dim`` these give (same, int64)."""
 
-SPLITTING: Final = _names("split chunk tensor_split unbind unsafe_chunk unsafe_split hsplit vsplit split_with_sizes")
+SPLITTING: Final = _names(
+    "split chunk tensor_split unbind unsafe_chunk unsafe_split hsplit vsplit split_with_sizes"
+)
 """A sequence of tensors of the operand's dtype."""
 
 JOINING: Final = _names("cat concat concatenate stack hstack vstack dstack column_stack row_stack")

@@ -12,7 +12,7 @@ import click
 from dtypefix import __version__
 from dtypefix.errors import UserError
 
-COMMANDS = ("scan", "rewrite", "rules", "explain")
+COMMANDS = ("scan", "rewrite", "validate", "rules", "explain")
 FAILED = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # as a process ended by SIGPIPE

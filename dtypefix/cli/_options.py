@@ -50,26 +50,35 @@ class RuleOptions:
     select: tuple[str, ...]
     extend_select: tuple[str, ...]
     ignore: tuple[str, ...]
+    config: tuple[str, ...]
     isolated: bool
+    extend_exclude: tuple[str, ...]
+    force_exclude: bool
 
 
 target_options = _stack(
     click.argument("paths", nargs=-1, metavar="[PATH | NAME==VERSION[:SUBPATH]]..."),
     click.option("--installed", is_flag=True, help="Read the vLLM that --python would import."),
-    click.option(
-        "--python", metavar="PATH", help="Interpreter or environment for --installed (default: on PATH)."
-    ),
-    click.option("--stdin-filename", metavar="FILE", help="Treat source on standard input (PATH -) as FILE."),
-    click.option(
-        "--vllm-root", metavar="PATH|vllm==X", help="Where a plug-in's vLLM base classes come from."
-    ),
+    click.option("--python", metavar="PATH", help="The interpreter of --installed, not that on PATH."),
+    click.option("--stdin-filename", metavar="FILE", help="Read standard input (PATH -) as this file."),
+    click.option("--vllm-root", metavar="PATH|vllm==X", help="Where a plug-in's base classes come from."),
 )
 
 rule_options = _stack(
-    _selector("--select", "Run these rules or groups only (or ALL); comma-separated."),
+    _selector("--select", "Run these rules or groups only, or ALL."),
     _selector("--extend-select", "Run these besides."),
     _selector("--ignore", "Leave these out."),
+    click.option("--config", multiple=True, metavar="FILE|KEY=VAL", help="Use this file or TOML setting."),
     click.option("--isolated", is_flag=True, help="Ignore configuration files."),
+    click.option(
+        "--extend-exclude", multiple=True, callback=_names, metavar="PATHS", help="Leave these files out too."
+    ),
+    click.option("--force-exclude", is_flag=True, help="Leave excluded files out even where named."),
+)
+
+show_options = _stack(
+    click.option("--show-files", is_flag=True, help="List what would be read, and stop."),
+    click.option("--show-settings", is_flag=True, help="Print the settings in effect, and stop."),
 )
 
 report_options = _stack(
@@ -78,7 +87,8 @@ report_options = _stack(
         "format_name",
         type=click.Choice(format_names()),
         default="text",
-        help="Form of the report.",
+        metavar="FORM",
+        help=f"{', '.join(format_names())}.",
     ),
     click.option("--show-notes", is_flag=True, help="List notes too (text)."),
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),

@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from dtypefix.api import InputFile, Options, Roots
-from dtypefix.cli._options import RuleOptions, TargetOptions
+from dtypefix.api import InputFile, Roots
+from dtypefix.cli._options import TargetOptions
 from dtypefix.errors import UserError
 from dtypefix.report import Report, View, render
 from dtypefix.sources.target import Target
-from dtypefix.sources.targets import resolve, stdin_target, vllm_root
+from dtypefix.sources.targets import Keep, is_release, keep_all, resolve, stdin_target, vllm_root
 
 STDIN = "-"
 
 
-def find_target(options: TargetOptions) -> Target:
-    """What to read.
+def working_directory() -> Path:
+    """The directory in which the command was given.
+
+    Raises:
+        UserError: it does not exist any more.
+    """
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UserError("the working directory is gone: change to one that exists") from None
+
+
+def names_release(options: TargetOptions) -> bool:
+    """Whether a release is to be read."""
+    return any(is_release(path) for path in options.paths)
+
+
+def find_target(options: TargetOptions, keep: Keep = keep_all, respect_gitignore: bool = True) -> Target:
+    """What to read, of its files those that ``keep`` lets pass.
 
     Raises:
         UserError: the options contradict each other, or nothing can be read.
@@ -26,12 +45,13 @@ def find_target(options: TargetOptions) -> Target:
     if options.stdin_filename or STDIN in options.paths:
         return _standard_input(options)
     if not options.installed:
-        return resolve(options.paths)
+        return resolve(options.paths, keep=keep, respect_gitignore=respect_gitignore)
     if options.paths:
         raise UserError("--installed reads the whole installed package; leave the paths out")
     from dtypefix.sources.installed import installed_target
 
-    return installed_target(options.python)
+    target = installed_target(options.python)
+    return replace(target, files=tuple(file for file in target.files if keep(file, target.root)))
 
 
 def _standard_input(options: TargetOptions) -> Target:
@@ -52,23 +72,6 @@ def roots(target: Target, options: TargetOptions) -> Roots:
     """Where imports of the target's files are looked up."""
     vllm = (vllm_root(options.vllm_root),) if options.vllm_root else ()
     return Roots(search=(*target.search_roots, *vllm), base=target.root)
-
-
-def api_options(rules: RuleOptions, *, unsafe_fixes: bool = False) -> Options:
-    """The library's options, the rules' names checked before anything is read.
-
-    Raises:
-        UserError: a rule or group is unknown.
-    """
-    from dtypefix.engine.catalog import load_catalog
-
-    load_catalog().select(rules.select, rules.extend_select, rules.ignore)
-    return Options(
-        select=rules.select,
-        extend_select=rules.extend_select,
-        ignore=rules.ignore,
-        unsafe_fixes=unsafe_fixes,
-    )
 
 
 def show(report: Report, format_name: str, view: View) -> None:

@@ -54,14 +54,15 @@ class Sink:
         elif skipped is None:
             self._unchanged(result)
         written = changed and skipped is None
-        remaining = result.remaining.findings
+        # What could not be written lies on disk as it was found, and that is what is reported.
+        there = result.remaining if written or result.original is None else result.original
         return Outcome(
             path=result.path,
             changed=written,
             fixed=result.fixed if written else (),
-            remaining=remaining if written else (*result.fixed, *remaining),
-            suppressed=result.remaining.suppressed,
-            deferred=result.deferred,
+            remaining=there.findings,
+            suppressed=there.suppressed,
+            deferred=result.deferred if written else (),
             skipped=skipped,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dtypefix.cli._options import report_options, rule_options, split, target_options
+from dtypefix.cli._options import report_options, rule_options, show_options, split, target_options
 from dtypefix.errors import UserError
 
 EPILOG = (
@@ -19,24 +19,27 @@ EPILOG = (
 
 @click.command("rewrite", epilog=EPILOG)
 @target_options
-@click.option(
-    "--diff", is_flag=True, help="Print what would change as a diff for `git apply`; write nothing."
-)
+@click.option("--diff", is_flag=True, help="Print the changes for `git apply`; write nothing.")
 @click.option("--check", is_flag=True, help="Only say what would change; write nothing.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the fixes that need a reader too.")
-@click.option("--output", metavar="DIR", help="Write a repaired copy of a release into the new folder DIR.")
+@click.option("--no-unsafe-fixes", is_flag=True, hidden=True)
+@click.option("--output", metavar="DIR", help="Write a repaired copy of a release to DIR.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a file was changed.")
 @rule_options
 @report_options
+@show_options
 def command(
     diff: bool,
     check: bool,
     unsafe_fixes: bool,
+    no_unsafe_fixes: bool,
     output: str | None,
     exit_non_zero_on_fix: bool,
     format_name: str,
     show_notes: bool,
     show_evidence: bool,
+    show_files: bool,
+    show_settings: bool,
     **options: Any,
 ) -> int:
     """Repair dtype faults in place, where the repair is safe.
@@ -45,7 +48,7 @@ def command(
     every name it reads was found. Without a PATH it works on the git checkout you stand in.
     """
     from dtypefix.api import rewrite
-    from dtypefix.cli import _run
+    from dtypefix.cli import _plan, _run
     from dtypefix.cli._progress import with_progress
     from dtypefix.cli._sink import sink_for
     from dtypefix.report import Report, View
@@ -56,12 +59,15 @@ def command(
     if sum((diff, check, output is not None)) > 1:
         raise UserError("choose one of --diff, --check and --output")
     where, rules = split(options)
-    api_options = _run.api_options(rules, unsafe_fixes=unsafe_fixes)
-    target = _run.find_target(where)
+    if show_settings:
+        return _plan.show_settings(where, rules)
+    plan = _plan.make(where, rules, unsafe_fixes=unsafe_fixes or (False if no_unsafe_fixes else None))
+    if show_files:
+        return _plan.show_files(plan)
+    target, files = plan.target, plan.files
     results = []
-    files = _run.input_files(target)
     with sink_for(target, diff=diff, check=check, output=Path(output) if output else None) as sink:
-        found = rewrite(files, api_options, _run.roots(target, where))
+        found = rewrite(files, plan.options, plan.roots)
         absolute = {file.path: file.absolute for file in files}
         for result in with_progress(found, len(files), "Rewriting"):
             results.append(sink.take(result, absolute[result.path]))

@@ -17,7 +17,7 @@ from dtypefix.report.paint import painter
 )
 def command(format_name: str) -> int:
     """List the rules and what each finds."""
-    rules = load_catalog().rules
+    rules = tuple(load_catalog().by_name.values())
     if format_name == "json":
         json.dump([_data(rule) for rule in rules], sys.stdout, indent=2)
         print()

@@ -19,8 +19,9 @@ class FixedFile:
     """What fixing one file came to.
 
     ``after`` equals ``before`` when nothing was fixed. ``remaining`` is the result of the last
-    examination, of ``after``; ``deferred`` are fixes that were left because they overlap others
-    or because the rounds ran out; ``problem`` says why the file was left as it was.
+    examination, of ``after``, and ``original`` that of the first, of ``before``; ``deferred`` are
+    fixes that were left because they overlap others or because the rounds ran out; ``problem`` says
+    why the file was left as it was.
     """
 
     path: str
@@ -30,6 +31,7 @@ class FixedFile:
     remaining: FileResult
     deferred: tuple[Finding, ...] = ()
     problem: Skipped | None = None
+    original: FileResult | None = None
 
 
 def fix_file(
@@ -67,14 +69,13 @@ def fix_file(
             elif _repeats(chosen, current, result):
                 problem = f"the fix for {chosen[0].rule} does not settle its own finding"
         if problem is not None:
-            return FixedFile(
-                path, source, source, (), first, problem=Skipped(path, f"left as it was: {problem}")
-            )
+            left = Skipped(path, f"left as it was: {problem}")
+            return FixedFile(path, source, source, (), first, problem=left, original=first)
         text, current = after, result
         fixed.extend(chosen)
     else:
         deferred = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
-    return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred))
+    return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred), original=first)
 
 
 def _edited(path: str, source: bytes, edits: list[Edit]) -> tuple[bytes, str | None]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
+import sys
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +49,11 @@ class RuleInfo:
     page: str
     module: str
     path: Path
+
+    @property
+    def builtin(self) -> bool:
+        """Whether the engine itself reports the rule, so that there is no class to load."""
+        return not self.module
 
     def load(self) -> type[Rule]:
         """Import the rule's class.
@@ -94,7 +101,7 @@ def split_page(text: str, where: str) -> tuple[dict[str, Any], str]:
 
 
 def read_rule(page_path: Path, package: str) -> RuleInfo:
-    """The rule of one page.
+    """The rule of one page; ``package`` is empty for a rule of the engine itself.
 
     Raises:
         UserError: the page or its front matter is not usable.
@@ -113,18 +120,25 @@ def read_rule(page_path: Path, package: str) -> RuleInfo:
         fix=tuple(meta.get("fix", ("manual",))),
         probes=tuple(meta.get("probes", ())),
         page=page,
-        module=f"{package}.{page_path.stem}",
+        module=f"{package}.{page_path.stem}" if package else "",
         path=page_path,
     )
 
 
 def _pack(package: str) -> list[RuleInfo]:
+    folder = Path(package) if os.path.isabs(package) else None
+    if folder is not None:
+        package = _importable(folder)
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError) as error:
         raise UserError(f"rule pack {package}: {error}") from error
     if spec is None or not spec.submodule_search_locations:
         raise UserError(f"rule pack {package}: no such package")
+    if folder is not None and os.path.realpath(folder) not in map(
+        os.path.realpath, spec.submodule_search_locations
+    ):
+        raise UserError(f"rule pack {folder}: another package is called {package}; rename the folder")
     found = []
     for location in spec.submodule_search_locations:
         for page in sorted(Path(location).glob("*.md")):
@@ -135,16 +149,32 @@ def _pack(package: str) -> list[RuleInfo]:
     return found
 
 
+def _importable(folder: Path) -> str:
+    """The name under which the package in ``folder`` is imported from now on."""
+    if not folder.is_dir() or not folder.name.isidentifier():
+        raise UserError(f"rule pack {folder}: no folder of that name that Python could import")
+    if str(folder.parent) not in sys.path:
+        sys.path.append(str(folder.parent))
+    return folder.name
+
+
+@cache
+def ignore_comment_rule() -> RuleInfo:
+    """The rule under which faulty suppression comments are reported."""
+    return read_rule(Path(__file__).with_name("ignore_comment.md"), "")
+
+
 @dataclass(frozen=True)
 class Catalog:
-    """All rules of all packs, in the order of their names."""
+    """All rules of all packs, in the order of their names, and those of the engine itself."""
 
     rules: tuple[RuleInfo, ...]
+    builtin: tuple[RuleInfo, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, RuleInfo]:
-        """The rules by name."""
-        return {rule.name: rule for rule in self.rules}
+        """The rules by name, those of the engine included."""
+        return {rule.name: rule for rule in (*self.rules, *self.builtin)}
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -179,7 +209,7 @@ class Catalog:
             elif selector in self.by_name:
                 names.add(selector)
             elif selector in self.groups:
-                names.update(rule.name for rule in self.rules if rule.group == selector)
+                names.update(rule.name for rule in self.by_name.values() if rule.group == selector)
             else:
                 hint = self._nearest(selector)
                 raise UserError(f"unknown rule or group {selector!r}{hint}; `dtypefix rules` lists them")
@@ -190,19 +220,26 @@ class Catalog:
     ) -> tuple[RuleInfo, ...]:
         """The rules to run; without ``select`` those of the default group.
 
+        The engine's own rules run whatever is selected, unless ``ignore`` takes them out.
+
         Raises:
             UserError: a selector is unknown, or no rule is left.
         """
         chosen = self.expand(select or [g for g in DEFAULT_GROUPS if g in self.groups])
         chosen |= self.expand(extend_select)
         chosen -= self.expand(ignore)
-        if not chosen:
+        builtin = {rule.name for rule in self.builtin}
+        if not chosen - builtin and not builtin.intersection(select):
             raise UserError("no rule is left to run: check --select and --ignore")
-        return tuple(rule for rule in self.rules if rule.name in chosen)
+        chosen |= builtin - self.expand(ignore)
+        return tuple(rule for rule in self.by_name.values() if rule.name in chosen)
 
 
 def load_catalog(packs: Sequence[str] = ()) -> Catalog:
-    """Read the pages of every installed pack, and of the packages named besides.
+    """Read the pages of every installed pack, and of those named besides.
+
+    Args:
+        packs: importable packages, and folders of packages as absolute paths.
 
     Raises:
         UserError: a pack cannot be read, or two packs define a rule of the same name.
@@ -216,11 +253,15 @@ def load_catalog(packs: Sequence[str] = ()) -> Catalog:
             if rule.name in rules:
                 raise UserError(f"rule {rule.name} is defined by {rules[rule.name].path} and by {rule.path}")
             rules[rule.name] = rule
-    return Catalog(tuple(sorted(rules.values(), key=lambda rule: rule.name)))
+    return Catalog(tuple(sorted(rules.values(), key=lambda rule: rule.name)), (ignore_comment_rule(),))
 
 
-def load_knowledge(rules: Iterable[RuleInfo]) -> Knowledge:
+def load_knowledge(rules: Iterable[RuleInfo], extra: Iterable[Path] = ()) -> Knowledge:
     """The merged ``knowledge/*.toml`` tables of the packs that rules come from.
+
+    Args:
+        rules: the rules whose packs count.
+        extra: further tables, files or folders of them, laid over the packs'.
 
     Raises:
         UserError: a table is not valid TOML or holds an unknown value.
@@ -228,4 +269,4 @@ def load_knowledge(rules: Iterable[RuleInfo]) -> Knowledge:
     from dtypefix.analysis.knowledge import Knowledge
 
     folders = dict.fromkeys(rule.path.parent / "knowledge" for rule in rules)
-    return Knowledge.merged(folder for folder in folders if folder.is_dir())
+    return Knowledge.merged([*(folder for folder in folders if folder.is_dir()), *extra])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
+from dtypefix.engine.units import unit_nodes, unit_of
 from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # A chain of 400 `+` overflows LibCST's recursive parser bindings at Python's default of 1,000.
 _RECURSION = 10_000
 _SPACE = re.compile(r"\s+")
+# PEP 263: an encoding may be declared in one of the first two lines.
+_COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=]")
 
 
 def wanted(source: bytes, rules: Sequence[RuleInfo]) -> list[RuleInfo]:
@@ -166,9 +169,8 @@ def examine(
     Raises:
         UserError: a rule does not load.
     """
-    active = wanted(source, rules)
-    has_ignores = suppression.MARKER in source
-    if not active and not has_ignores:
+    active = [rule for rule in wanted(source, rules) if not rule.builtin]
+    if not active and suppression.MARKER not in source:
         return FileResult(path)
     with _deep_recursion():
         return _examine(path, source, active, rules, project, name, is_package, known_rules)
@@ -200,32 +202,51 @@ def _examine(
         problem = _run(context, active)
         if problem is not None:
             return FileResult(path, skipped=Skipped(path, problem))
-    kept, suppressed = suppression.apply(
-        module, context.findings, {rule.name for rule in rules}, known_rules or {rule.name for rule in rules}
-    )
+    selected = {rule.name for rule in rules}
+    kept, suppressed = suppression.apply(module, context.findings, selected, known_rules or selected)
     return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
+
+
+def problem_with_source(source: bytes, *, parse: bool) -> str | None:
+    """Why bytes are no Python source, or None; without ``parse`` only their encoding is looked at."""
+    try:
+        if parse:
+            with _deep_recursion():
+                ast.parse(source)
+        elif not source.isascii() and not _COOKIE.match(source):
+            source.decode()
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return _parse_problem(error)
+    return None
 
 
 def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:
     """Run the rules; returns why the file cannot be examined, if so."""
-    classes = [(info, info.load()) for info in active]
-    chosen = [(info, cls, list(cls.candidates(context.module))) for info, cls in classes]
-    chosen = [(info, cls, nodes) for info, cls, nodes in chosen if nodes]
-    if not chosen:
+    module = context.module
+    by_node: dict[ast.AST, list[Rule]] = {}
+    for info in active:
+        cls = info.load()
+        nodes = unit_nodes(module, cls.candidates(module), whole_functions=cls.needs_functions())
+        if nodes:
+            rule = cls(_Reporting(context, info))
+            for node in nodes:
+                by_node.setdefault(node, []).append(rule)
+    if not by_node:
         return None
     import libcst as cst
 
-    from dtypefix.engine.units import units
     from dtypefix.engine.visit import Walk
 
-    instances: list[Rule] = [cls(_Reporting(context, info)) for info, cls, _ in chosen]
-    walk = Walk(instances)
-    for unit in units(context.module, [node for _, _, nodes in chosen for node in nodes]):
+    walks: dict[tuple[int, ...], Walk] = {}
+    for node, rules in by_node.items():
+        unit = unit_of(module, node)
         try:
             tree = cst.parse_module(unit.text)
         except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
             return _parse_problem(error)
         context.enter(unit, tree)
+        key = tuple(id(rule) for rule in rules)
+        walk = walks.get(key) or walks.setdefault(key, Walk(rules))
         tree.visit(walk)
     return None
 

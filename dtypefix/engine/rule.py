@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from dtypefix.findings import Evidence, Fix, Level, Span
@@ -57,8 +58,8 @@ class Rule:
     matter holds what must be known before LibCST is imported (summary, group, needles), and the
     file's name, with dashes, is the rule's name. A rule defines ``visit_<LibCST node>`` and
     ``leave_<LibCST node>`` methods; a name that is no LibCST node is an error when the rule loads.
-    The methods see only the *units* (functions, methods or module-level statements) that hold a
-    node named by :meth:`candidates`.
+    The methods see only the *units* that hold a node named by :meth:`candidates`: the smallest
+    statement around it, or the outermost function for a rule that visits functions or classes.
     """
 
     name: ClassVar[str] = ""
@@ -75,3 +76,36 @@ class Rule:
         The default names the whole module, which makes LibCST parse all of it.
         """
         return (module.tree,)
+
+    @classmethod
+    def needs_functions(cls) -> bool:
+        """Whether the visitor methods want whole functions, rather than the statements of candidates."""
+        return any(
+            name.endswith(("_FunctionDef", "_ClassDef", "_Module"))
+            for name in dir(cls)
+            if name.startswith(("visit_", "leave_"))
+        )
+
+
+def codemod_command(module: str, description: str) -> Callable[[str], type]:
+    """A module ``__getattr__`` that makes the rule's LibCST codemod command when it is asked for.
+
+    ``python -m libcst.tool codemod -x codemods.some_rule.Command`` finds the class; a scan, which has no
+    use for it, does not pay for importing LibCST's codemod machinery.
+
+    Args:
+        module: the rule module's ``__name__``.
+        description: what the command says of itself.
+    """
+
+    def make(name: str) -> type:
+        if name != "Command":
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        from dtypefix.codemod import RuleCommand
+
+        rule = module.rpartition(".")[2].replace("_", "-")
+        command = type(name, (RuleCommand,), {"DESCRIPTION": description, "RULE": rule, "__module__": module})
+        setattr(sys.modules[module], name, command)
+        return command
+
+    return make

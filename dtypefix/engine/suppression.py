@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import re
 import tokenize
@@ -9,15 +10,17 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dtypefix.findings import Edit, Finding, Fix
+from dtypefix.findings import Applicability, Edit, Finding, Fix
 
 if TYPE_CHECKING:
     from dtypefix.analysis.module import Module
 
 MARKER = b"dtypefix:"
 RULE = "ignore-comment"
+# A reason ends where another comment begins; "#42588" in it is the number of an issue.
 _COMMENT = re.compile(
-    r"#\s*dtypefix:\s*(?P<kind>file-)?ignore\s*(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)", re.IGNORECASE
+    r"#\s*dtypefix:\s*(?P<kind>file-)?ignore\s*(?:\[(?P<rules>[^\]]*)\])?(?P<reason>(?:[^#]|#(?=\d))*)",
+    re.IGNORECASE,
 )
 
 
@@ -37,36 +40,34 @@ class _Comment:
 
 
 def _comments(module: Module) -> list[_Comment]:
-    found = []
     try:
         tokens = list(tokenize.tokenize(io.BytesIO(module.source).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
         return []
-    for token in tokens:
-        if token.type != tokenize.COMMENT:
-            continue
-        match = _COMMENT.search(token.string)
-        if match is None:
-            continue
-        line, column = token.start
-        prefix = module.lines[line - 1].decode(module.encoding)[:column]
-        before = prefix + token.string[: match.start()]
-        start = module.line_starts[line - 1] + len(before.encode(module.encoding))
-        alone = not prefix.strip()
-        covers = _next_statement(module, line) if alone else range(line, line + 1)
-        found.append(
-            _Comment(
-                line=line,
-                start=start,
-                end=start + len(match.group(0).rstrip().encode(module.encoding)),
-                text=match.group(0).rstrip(),
-                rules=tuple(r.strip() for r in (match["rules"] or "").split(",") if r.strip()),
-                reason=match["reason"].strip(),
-                whole_file=bool(match["kind"]),
-                lines=covers,
-            )
-        )
-    return found
+    return [
+        _comment(module, token, match)
+        for token in tokens
+        if token.type == tokenize.COMMENT
+        for match in _COMMENT.finditer(token.string)
+    ]
+
+
+def _comment(module: Module, token: tokenize.TokenInfo, match: re.Match[str]) -> _Comment:
+    line, column = token.start
+    prefix = module.lines[line - 1].decode(module.encoding)[:column]
+    before = prefix + token.string[: match.start()]
+    start = module.line_starts[line - 1] + len(before.encode(module.encoding))
+    text = match.group(0).rstrip()
+    return _Comment(
+        line=line,
+        start=start,
+        end=start + len(text.encode(module.encoding)),
+        text=text,
+        rules=tuple(r.strip() for r in (match["rules"] or "").split(",") if r.strip()),
+        reason=match["reason"].strip(),
+        whole_file=bool(match["kind"]),
+        lines=range(line, line + 1) if prefix.strip() else _next_statement(module, line),
+    )
 
 
 def _next_statement(module: Module, line: int) -> range:
@@ -90,7 +91,8 @@ def apply(
     Args:
         module: the file.
         findings: what the rules reported.
-        selected: the rules that ran; a comment for another rule is not called unused.
+        selected: the rules that ran; a comment for another rule is not called unused, and without
+            ``ignore-comment`` among them nothing is said of comments.
         known: every rule there is.
     """
     if MARKER not in module.source:
@@ -108,8 +110,9 @@ def apply(
         for comment in covering:
             comment.used.add(finding.rule)
         (suppressed if covering else kept).append(finding)
-    for comment in comments:
-        kept.extend(_problems(module, comment, selected, known))
+    if RULE in selected:
+        for comment in comments:
+            kept.extend(_problems(module, comment, findings, selected, known))
     return kept, suppressed
 
 
@@ -117,40 +120,60 @@ def _overlap(a: range, b: range) -> bool:
     return bool(len(a)) and a.start < b.stop and b.start < a.stop
 
 
-def _problems(module: Module, comment: _Comment, selected: Set[str], known: Set[str]) -> list[Finding]:
-    problems: list[tuple[str, Fix | None, str | None]] = []
+def _problems(
+    module: Module, comment: _Comment, findings: Sequence[Finding], selected: Set[str], known: Set[str]
+) -> list[Finding]:
+    problems: list[tuple[str, Fix]] = []
     if not comment.rules:
-        problems.append(
-            ("an ignore comment names the rules it silences: ignore[rule] reason", None, "name the rules")
-        )
-        return [_finding(module, comment, *p) for p in problems]
-    unknown = [r for r in comment.rules if r not in known]
-    unused = [r for r in comment.rules if r in selected and r not in comment.used]
-    for rule in unknown:
-        problems.append(
-            (f"unknown rule {rule!r} in an ignore comment", _without(module, comment, rule), None)
-        )
+        message = "an ignore comment names the rules it silences, and without them is not obeyed"
+        problems.append((message, _with_rules(module, comment, findings)))
+        return [_finding(module, comment, *problem) for problem in problems]
+    for rule in comment.rules:
+        if rule not in known:
+            near = difflib.get_close_matches(rule, sorted(known), 1, 0.6)
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            message = f"unknown rule {rule!r} in an ignore comment{hint}"
+            problems.append((message, _without(module, comment, rule)))
     if not comment.reason:
-        problems.append(
-            (
-                "an ignore comment needs a reason after the bracket, and is not obeyed",
-                None,
-                "write the reason",
-            )
-        )
+        message = "an ignore comment gives a reason after the bracket, and without one is not obeyed"
+        problems.append((message, _removed(module, comment, "unsafe")))
     else:
-        for rule in unused:
-            problems.append((f"nothing to ignore here for {rule}", _without(module, comment, rule), None))
-    return [_finding(module, comment, *p) for p in problems]
+        for rule in comment.rules:
+            if rule in selected and rule not in comment.used:
+                problems.append((f"nothing to ignore here for {rule}", _without(module, comment, rule)))
+    return [_finding(module, comment, *problem) for problem in problems]
+
+
+def _with_rules(module: Module, comment: _Comment, findings: Sequence[Finding]) -> Fix:
+    """The comment with the rules that are reported where it stands, or no comment where none is."""
+    there = sorted(
+        {
+            finding.rule
+            for finding in findings
+            if comment.whole_file
+            or _overlap(comment.lines, range(finding.span.line, finding.span.end_line + 1))
+        }
+    )
+    if not there or not comment.reason:
+        return _removed(module, comment, "unsafe")
+    text = f"# dtypefix: {_kind(comment)}[{', '.join(there)}] {comment.reason}"
+    return Fix("unsafe", "name the rules that are reported here", (Edit(comment.start, comment.end, text),))
+
+
+def _kind(comment: _Comment) -> str:
+    return "file-ignore" if comment.whole_file else "ignore"
 
 
 def _without(module: Module, comment: _Comment, rule: str) -> Fix:
     """The comment with one rule fewer, or no comment at all when it was the only one."""
     left = [r for r in comment.rules if r != rule]
-    if left:
-        kind = "file-ignore" if comment.whole_file else "ignore"
-        text = f"# dtypefix: {kind}[{', '.join(left)}] {comment.reason}".rstrip()
-        return Fix("safe", f"stop ignoring {rule}", (Edit(comment.start, comment.end, text),))
+    if not left:
+        return _removed(module, comment, "safe")
+    text = f"# dtypefix: {_kind(comment)}[{', '.join(left)}] {comment.reason}".rstrip()
+    return Fix("safe", f"stop ignoring {rule}", (Edit(comment.start, comment.end, text),))
+
+
+def _removed(module: Module, comment: _Comment, applicability: Applicability) -> Fix:
     start, end = comment.start, comment.end
     line_start = module.line_starts[comment.line - 1]
     line_end = module.line_starts[comment.line]
@@ -163,21 +186,19 @@ def _without(module: Module, comment: _Comment, rule: str) -> Fix:
     else:
         start -= len(before) - len(before.rstrip())
         end += len(module.source[end:line_end].rstrip(b"\r\n"))
-    return Fix("safe", "remove the ignore comment", (Edit(start, end, ""),))
+    return Fix(applicability, "remove the ignore comment", (Edit(start, end, ""),))
 
 
-def _finding(module: Module, comment: _Comment, message: str, fix: Fix | None, reason: str | None) -> Finding:
-    span = module.span_of_bytes(comment.start, comment.end)
+def _finding(module: Module, comment: _Comment, message: str, fix: Fix) -> Finding:
     return Finding(
         rule=RULE,
         group="core",
         level="warning",
         path=module.path,
-        span=span,
+        span=module.span_of_bytes(comment.start, comment.end),
         symbol="",
         message=message,
         evidence=(),
         code=comment.text,
         fix=fix,
-        unfixed_reason=reason,
     )

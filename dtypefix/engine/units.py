@@ -1,4 +1,4 @@
-"""The pieces of a file that LibCST parses: whole functions or statements, offsets kept right."""
+"""The pieces of a file that LibCST parses: whole functions or single statements, offsets kept right."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module import FunctionNode, Module, ScopeNode
 
 # An indented unit is parsed inside this block, so its own text, columns included, stays as it is.
 _FRAME = "if 1:\n"
@@ -16,7 +16,8 @@ _FRAME = "if 1:\n"
 class Unit:
     """A stretch of whole lines of one file that parses on its own.
 
-    ``text`` is what LibCST is given; line ``n`` of it is line ``n + line_shift`` of the file.
+    ``node`` is the ``ast`` node that it holds, ``text`` what LibCST is given; line ``n`` of the text
+    is line ``n + line_shift`` of the file.
     """
 
     node: ast.AST
@@ -24,18 +25,62 @@ class Unit:
     line_shift: int
 
 
-def _unit_node(module: Module, node: ast.AST) -> ast.AST:
-    """The outermost function around a node, or else the smallest statement that starts its line."""
-    outermost: ast.AST | None = node if isinstance(node, (ast.ClassDef, *FunctionNode.__args__)) else None
-    statement: ast.AST | None = None
-    current: ast.AST | None = node
-    while current is not None and not isinstance(current, ast.Module):
-        if isinstance(current, FunctionNode):
-            outermost = current
-        if statement is None and isinstance(current, ast.stmt) and _starts_its_line(module, current):
-            statement = current
-        current = module.parents.get(current)
-    return outermost or statement or module.tree
+def unit_nodes(module: Module, candidates: Iterable[ast.AST], *, whole_functions: bool) -> list[ast.AST]:
+    """The nodes to parse so that every candidate is seen, in file order, none inside another.
+
+    Args:
+        module: the file.
+        candidates: nodes of its tree.
+        whole_functions: whether a candidate needs the outermost function around it, rather than
+            the smallest statement.
+    """
+    find = _outermost_function if whole_functions else _smallest_statement
+    chosen = {id(node): node for node in (find(module, candidate) for candidate in candidates)}
+    if id(module.tree) in chosen:
+        return [module.tree]
+    result: list[ast.AST] = []
+    covered = 0
+    for node in sorted(chosen.values(), key=lambda n: (_first_line(n), -_last_line(n))):
+        if _last_line(node) > covered:
+            result.append(node)
+            covered = _last_line(node)
+    return result
+
+
+def unit_of(module: Module, node: ast.AST) -> Unit:
+    """What LibCST parses for a node that :func:`unit_nodes` gave."""
+    if isinstance(node, ast.Module):
+        return Unit(node, module.source.decode(module.encoding), 0)
+    first, last = _first_line(node), _last_line(node)
+    raw = module.source[module.line_starts[first - 1] : module.line_starts[last]]
+    text = raw.decode(module.encoding)
+    indented = text[:1] in (" ", "\t", "\f")
+    return Unit(node, _FRAME + text if indented else text, first - 1 - indented)
+
+
+def _outermost_function(module: Module, node: ast.AST) -> ast.AST:
+    """The outermost function around a node, or else the smallest statement."""
+    found = node if isinstance(node, ScopeNode) else None
+    for parent in module.ancestors(node):
+        if isinstance(parent, FunctionNode):
+            found = parent
+    return found or _smallest_statement(module, node)
+
+
+def _smallest_statement(module: Module, node: ast.AST) -> ast.AST:
+    """The innermost statement around a node that has its lines to itself."""
+    for current in (node, *module.ancestors(node)):
+        if isinstance(current, ast.stmt) and _has_its_lines(module, current):
+            return current
+    return module.tree
+
+
+def _has_its_lines(module: Module, node: ast.stmt) -> bool:
+    before = module.lines[_first_line(node) - 1][: node.col_offset]
+    after = module.lines[_last_line(node) - 1][node.end_col_offset or 0 :].strip()
+    # An `elif` is an `if` of its own to the ast, whose text begins in the middle of another's.
+    begins = module.lines[node.lineno - 1][node.col_offset :]
+    return not before.strip() and (not after or after.startswith(b"#")) and not begins.startswith(b"elif")
 
 
 def _first_line(node: ast.AST) -> int:
@@ -44,27 +89,6 @@ def _first_line(node: ast.AST) -> int:
     return min(lines)
 
 
-def _starts_its_line(module: Module, node: ast.stmt) -> bool:
-    line = module.lines[node.lineno - 1][: node.col_offset]
-    end_line = module.lines[(node.end_lineno or node.lineno) - 1][node.end_col_offset or 0 :].strip()
-    return not line.strip() and (not end_line or end_line.startswith(b"#"))
-
-
-def units(module: Module, candidates: Iterable[ast.AST]) -> list[Unit]:
-    """The units that hold the candidate nodes, outermost first, none inside another."""
-    chosen = {id(node): node for node in (_unit_node(module, c) for c in candidates)}
-    if id(module.tree) in chosen:
-        return [Unit(module.tree, module.source.decode(module.encoding), 0)]
-    ordered = sorted(chosen.values(), key=lambda n: (_first_line(n), -n.end_lineno))  # type: ignore[attr-defined]
-    result: list[Unit] = []
-    covered = 0
-    for node in ordered:
-        first, last = _first_line(node), node.end_lineno  # type: ignore[attr-defined]
-        if last <= covered:
-            continue
-        covered = last
-        raw = module.source[module.line_starts[first - 1] : module.line_starts[last]]
-        text = raw.decode(module.encoding)
-        indented = text[:1] in (" ", "\t", "\f")
-        result.append(Unit(node, _FRAME + text if indented else text, first - 1 - indented))
-    return result
+def _last_line(node: ast.AST) -> int:
+    last: int = node.end_lineno  # type: ignore[attr-defined]
+    return last

@@ -13,16 +13,21 @@ SUFFIX = ".py"
 LITTER = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-def python_files(directory: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
+def python_files(
+    directory: Path,
+    on_error: Callable[[OSError], None] | None = None,
+    *,
+    respect_gitignore: bool = True,
+) -> list[Path]:
     """The Python files under ``directory``, sorted.
 
     Inside a git checkout those are the tracked and the untracked but not ignored files, submodules and
     nested checkouts included; a directory that is itself ignored, and any directory outside a checkout,
     is walked, leaving out hidden directories, virtual environments and caches. Links to directories are
     not followed, so a loop of links is harmless. ``on_error`` is told of each directory that cannot be
-    read in a walk.
+    read in a walk. Without ``respect_gitignore`` every directory is walked.
     """
-    listed = _from_git(directory)
+    listed = _from_git(directory) if respect_gitignore else None
     found = _walk(directory, on_error) if listed is None else _outside_environments(listed, directory)
     return sorted(path for path in found if _is_candidate(path))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,13 +20,20 @@ class FileLookup:
     """Looks modules up in ``roots``, best first, and names files relative to ``base`` in reports.
 
     ``files`` are the files of the run: classes derived from a class are searched in the top-level
-    packages that they belong to.
+    packages that they belong to. ``unsaved`` holds the bytes of files that stand for those on disk.
     """
 
-    def __init__(self, roots: Sequence[Path], base: Path, files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        base: Path,
+        files: Sequence[Path] = (),
+        unsaved: Mapping[Path, bytes] | None = None,
+    ) -> None:
         self.roots = tuple(roots)
         self.base = base
         self.files = tuple(files)
+        self._unsaved = dict(unsaved or {})
 
     def find(self, name: str) -> ModuleSource | None:
         """The module of a dotted name, or None when no root holds it."""
@@ -39,18 +46,22 @@ class FileLookup:
                 (Path(*parts[:-1], parts[-1] + ".py"), False),
             ):
                 path = root / relative
-                if os.path.isfile(path):
+                if path in self._unsaved or os.path.isfile(path):
                     try:
-                        return ModuleSource(display_path(path, self.base), read_source(path), is_package)
+                        return ModuleSource(display_path(path, self.base), self._source(path), is_package)
                     except Unreadable:
                         return None
         return None
+
+    def _source(self, path: Path) -> bytes:
+        unsaved = self._unsaved.get(path)
+        return read_source(path) if unsaved is None else unsaved
 
     def line_length(self, path: str) -> int | None:
         """The line length for ruff or Black in the nearest ``pyproject.toml`` above a reported path."""
         for folder in (self.base / path).absolute().parents:
             settings = folder / "pyproject.toml"
-            if settings.is_file():
+            if os.path.isfile(settings):
                 return _line_length(settings)
         return None
 
@@ -59,7 +70,7 @@ class FileLookup:
         for folder in self._packages():
             for path in sorted(folder.rglob("*.py")):
                 try:
-                    source = read_source(path)
+                    source = self._source(path)
                 except Unreadable:
                     continue
                 name, _ = module_name(path, self.roots)
@@ -81,11 +92,14 @@ class FileLookup:
 @cache
 def _line_length(settings: Path) -> int | None:
     try:
-        tools = tomllib.loads(settings.read_text(encoding="utf-8")).get("tool", {})
-    except (OSError, ValueError):
+        tools = tomllib.loads(settings.read_text(encoding="utf-8"))["tool"]
+    except (OSError, ValueError, LookupError):
         return None
     for tool in ("ruff", "black"):
-        length = tools.get(tool, {}).get("line-length")
+        try:
+            length = tools[tool]["line-length"]
+        except (LookupError, TypeError):
+            continue
         if isinstance(length, int):
             return length
     return None

@@ -82,25 +82,40 @@ def release_root(release: Release) -> Path:
     Raises:
         UserError: the release is unknown, the index is out of reach, or the archive is damaged.
     """
-    folder = sources_folder() / f"{release.name}-{release.version}"
-    if not folder.is_dir():
+    kept = _kept(release)
+    if kept is not None:
+        return kept
+    sources = sources_folder()
+    try:
+        return _fetch(release, sources)
+    except OSError as error:
+        raise UserError(f"{release}: cannot be kept in {sources}: {error.strerror or error}") from None
+
+
+def _kept(release: Release) -> Path | None:
+    """The folder in the cache of this version, however it is spelled."""
+    sources = sources_folder()
+    exact = sources / f"{release.name}-{release.version}"
+    if exact.is_dir():
+        return exact
+    for folder in sorted(sources.glob(f"{release.name}-[0-9]*")):
         try:
-            _fetch(release, folder)
-        except OSError as error:
-            raise UserError(
-                f"{release}: cannot be kept in {folder.parent}: {error.strerror or error}"
-            ) from None
-    return folder
+            version = Version(folder.name.removeprefix(f"{release.name}-"))
+        except InvalidVersion:
+            continue
+        if version == Version(release.version) and folder.is_dir():
+            return folder
+    return None
 
 
-def _fetch(release: Release, folder: Path) -> None:
+def _fetch(release: Release, sources: Path) -> Path:
     from unearth.errors import UnpackError
     from unearth.preparer import HTTPErrors
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+    sources.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{release.name}-{release.version}.", dir=sources) as scratch:
         try:
-            archive = _download(release, Path(scratch))
+            archive, version = _download(release, Path(scratch))
         except HTTPErrors as error:
             raise UserError(_out_of_reach(release, str(error) or type(error).__name__)) from None
         except UnpackError as error:
@@ -112,11 +127,13 @@ def _fetch(release: Release, folder: Path) -> None:
             unpack(archive, unpacked, strip=ARCHIVE_PREFIX.get(release.name, ""))
         except (tarfile.TarError, EOFError, UnicodeError) as error:
             raise UserError(f"{release}: {archive.name} cannot be unpacked: {error}") from None
+        folder = sources / f"{release.name}-{version}"
         try:
             unpacked.rename(folder)
         except OSError:
             if not folder.is_dir():  # else another run has put the same release there meanwhile
                 raise
+    return folder
 
 
 def unpack(archive: Path, folder: Path, *, strip: str = "") -> None:
@@ -135,7 +152,8 @@ def unpack(archive: Path, folder: Path, *, strip: str = "") -> None:
                 tar.extract(member, folder, filter="data")
 
 
-def _download(release: Release, scratch: Path) -> Path:
+def _download(release: Release, scratch: Path) -> tuple[Path, str]:
+    """The archive of a release, and its version as the index spells it."""
     from unearth import PackageFinder
     from unearth.auth import MultiDomainBasicAuth
     from unearth.fetchers import PyPIClient
@@ -169,7 +187,8 @@ def _download(release: Release, scratch: Path) -> Path:
             if not versions and complaints.lines:
                 raise UserError(_out_of_reach(release, complaints.lines[0]))
             raise UserError(_unknown(release, sorted(versions)))
-        return finder.download(wanted.link, scratch, download_reporter=progress.report)
+        archive = finder.download(wanted.link, scratch, download_reporter=progress.report)
+        return archive, str(Version(wanted.version or release.version))
 
 
 class _Complaints(logging.Handler):

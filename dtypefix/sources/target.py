@@ -21,8 +21,8 @@ class Target:
 
     ``root`` is the directory that reported paths are relative to, ``files`` are absolute paths,
     ``search_roots`` the directories where imports are looked up, best first. ``skipped`` says which
-    arguments could not be used, ``checkout`` is the top of the git checkout around the files. Only
-    files of kind ``paths`` may be written.
+    arguments could not be used, ``checkout`` is the top of the git checkout around the files, ``named``
+    are the files that a person asked for one by one. Only files of kind ``paths`` may be written.
     """
 
     kind: Kind
@@ -32,6 +32,7 @@ class Target:
     search_roots: tuple[Path, ...]
     skipped: tuple[Skipped, ...] = ()
     checkout: Path | None = None
+    named: frozenset[Path] = frozenset()
 
     @property
     def read_only(self) -> bool:

@@ -19,8 +19,23 @@ REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)\s*==\s*(?P<rest>.+)", r
 SOURCE_FOLDERS = ("src", "python")  # where a checkout may keep its packages
 
 
-def resolve(arguments: Sequence[str], *, working_directory: Path | None = None) -> Target:
-    """The target that the command-line arguments name.
+Keep = Callable[[Path, Path | None], bool]
+"""Whether a file is to be read that lies in the folder asked for; None: that was itself asked for."""
+
+
+def keep_all(file: Path, folder: Path | None) -> bool:
+    """Leave nothing out."""
+    return True
+
+
+def resolve(
+    arguments: Sequence[str],
+    *,
+    working_directory: Path | None = None,
+    keep: Keep = keep_all,
+    respect_gitignore: bool = True,
+) -> Target:
+    """The target that the command-line arguments name, of its files those that ``keep`` lets pass.
 
     No argument means the git checkout around the working directory, or the working directory itself
     outside a checkout. ``NAME==VERSION[:SUBPATH]`` means a source release, fetched if need be, and stands
@@ -34,10 +49,10 @@ def resolve(arguments: Sequence[str], *, working_directory: Path | None = None) 
     here = working_directory or _here()
     releases = [argument for argument in arguments if is_release(argument)]
     if not releases:
-        return _paths(arguments, here)
+        return _paths(arguments, here, keep, respect_gitignore)
     if len(releases) < len(arguments):
         raise UserError("a release and paths cannot be read in one run: name either, and run twice for both")
-    targets = [_release(argument) for argument in releases]
+    targets = [_release(argument, keep) for argument in releases]
     if len({target.root for target in targets}) > 1:
         raise UserError("only one release can be read in one run: run once for each")
     files = unique(file for target in targets for file in target.files)
@@ -58,7 +73,13 @@ def stdin_target(filename: str, *, working_directory: Path | None = None) -> Tar
     file = _absolute(here, filename)
     top = _checkout_around(file.parent)
     return Target(
-        "stdin", printable(filename), here, (file,), _search_roots((file,), top, here), checkout=top
+        "stdin",
+        printable(filename),
+        here,
+        (file,),
+        _search_roots((file,), top, here),
+        checkout=top,
+        named=frozenset({file}),
     )
 
 
@@ -86,7 +107,7 @@ def vllm_root(argument: str, *, working_directory: Path | None = None) -> Path:
     )
 
 
-def _release(argument: str) -> Target:
+def _release(argument: str, keep: Keep) -> Target:
     from dtypefix.sources.releases import package_folder, parse_release, release_root
 
     release, subpath = parse_release(argument)
@@ -99,28 +120,38 @@ def _release(argument: str) -> Target:
     files = python_files(place) if place.is_dir() else [place]
     if not files:
         raise UserError(f"{argument}: no Python files there")
-    return Target("release", argument, root, tuple(files), (root,))
+    folder = place if place.is_dir() else None
+    named = frozenset(files) if folder is None else frozenset[Path]()
+    kept = tuple(file for file in files if keep(file, folder))
+    return Target("release", argument, root, kept, (root,), named=named)
 
 
-def _paths(arguments: Sequence[str], here: Path) -> Target:
+def _paths(arguments: Sequence[str], here: Path, keep: Keep, respect_gitignore: bool) -> Target:
     files: list[Path] = []
+    named: set[Path] = set()
     skipped: list[Skipped] = []
 
     def unreadable(error: OSError) -> None:
         skipped.append(Skipped(display_path(error.filename, here), f"cannot be read: {error.strerror}"))
 
     for argument in arguments:
+        path = _absolute(here, argument)
         try:
-            files += _files_at(_absolute(here, argument), unreadable)
+            found = _files_at(path, unreadable, respect_gitignore)
         except Unreadable as error:
             skipped.append(Skipped(printable(argument), str(error)))
+            continue
+        if found == [path]:
+            named.add(path)
+        files += [file for file in found if keep(file, None if file == path else path)]
     if not arguments:
         place = checkout_root(here) or here
-        files = python_files(place, unreadable)
-        if not files:
+        found = python_files(place, unreadable, respect_gitignore=respect_gitignore)
+        if not found:
             raise UserError(
                 f"no Python files in {printable(str(place))}: name files, a directory or vllm==VERSION"
             )
+        files = [file for file in found if keep(file, place)]
     chosen = unique(files)
     top = _checkout_around(chosen[0].parent if chosen else here)
     return Target(
@@ -131,10 +162,11 @@ def _paths(arguments: Sequence[str], here: Path) -> Target:
         search_roots=_search_roots(chosen, top, here),
         skipped=tuple(skipped),
         checkout=top,
+        named=frozenset(named),
     )
 
 
-def _files_at(path: Path, on_error: Callable[[OSError], None]) -> list[Path]:
+def _files_at(path: Path, on_error: Callable[[OSError], None], respect_gitignore: bool) -> list[Path]:
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -149,7 +181,7 @@ def _files_at(path: Path, on_error: Callable[[OSError], None]) -> list[Path]:
         return [path]
     if not stat.S_ISDIR(mode):
         raise Unreadable("not a file or directory (use --stdin-filename F - to pipe source)")
-    inside = python_files(path, on_error)
+    inside = python_files(path, on_error, respect_gitignore=respect_gitignore)
     if not inside:
         raise Unreadable("no Python files in this directory")
     return inside

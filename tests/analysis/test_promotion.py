@@ -6,6 +6,7 @@ import itertools
 import warnings
 
 import pytest
+
 from dtypefix.analysis.promotion import (
     DTYPES,
     category,

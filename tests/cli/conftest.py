@@ -36,6 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(site: Path) -> dict[str, str]:
     """The environment of a run: the test pack, no colour settings, no surprises from a user's own."""
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "DTYPEFIX_SOURCES")}
+    kept["XDG_CONFIG_HOME"] = str(site / "no-configuration")
     return {**kept, "PYTHONPATH": os.pathsep.join([str(site), str(REPOSITORY)]), "PYTHONUTF8": "1"}
 
 

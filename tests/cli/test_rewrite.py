@@ -131,6 +131,20 @@ def test_a_file_that_may_not_be_written_is_left_and_said(run, tmp_path: Path, bo
     assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py"]
 
 
+def test_what_could_not_be_written_is_reported_as_it_lies_on_disk(
+    run, tmp_path: Path, bound_by_permissions
+) -> None:
+    long = 'def f():\n    a = ambient("warning", "safe")\n    return a, ambient("error", "manual")\n'
+    stale = "x = 1  # dtypefix: ignore[demo-call] stale\n"
+    (tmp_path / "a.py").write_text(f"# dtypefix: ignore[demo-call] stale\n{stale}{long}")
+    (tmp_path / "a.py").chmod(0o444)
+    done = run("rewrite", "a.py", "--format", "json", **bound_by_permissions)
+    document = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert [finding["line"] for finding in document["findings"]] == [1, 2, 4, 5]
+    assert document["summary"]["fixed"] == 0
+
+
 def test_the_count_closes(run, tmp_path: Path) -> None:
     suppressed = 'z = ambient("error", "safe")  # dtypefix: ignore[demo-call] known\n'
     (tmp_path / "a.py").write_text(SAFE + UNSAFE + suppressed + 'n = ambient("note", "safe")\n')

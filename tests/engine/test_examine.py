@@ -89,7 +89,33 @@ class A:
 def test_files_without_a_candidate_do_not_import_libcst() -> None:
     code = (
         "import sys; from tests.support import scan_source;"
-        "result = scan_source('import torch\\nx = torch.zeros(1)\\n');"
+        "result = scan_source('import os\\nx = os.name\\n');"
         "assert not result.findings; sys.exit('libcst' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        if flag: self.out_dtype = torch.get_default_dtype()\n",
+        "        x = 1; self.out_dtype = torch.get_default_dtype()\n",
+        "        if flag:\n            pass\n"
+        "        elif self.f(out_dtype=torch.get_default_dtype()):\n            pass\n",
+        "        try:\n            pass\n        finally:\n"
+        "            self.out_dtype = (  # why\n                torch.get_default_dtype()\n            )\n",
+        "        with self.f(out_dtype=torch.get_default_dtype()):\n            return 1\n",
+    ],
+)
+def test_a_match_is_found_in_whatever_statement_it_stands(body: str) -> None:
+    source = "import torch\n\n\nclass A:\n    def forward(self, flag):\n" + body
+    (finding,) = scan_source(source, RULE).findings
+    data = source.encode()
+    assert data[finding.span.start_byte : finding.span.end_byte] == b"torch.get_default_dtype()"
+
+
+def test_a_rule_sees_the_same_whatever_other_rules_run() -> None:
+    source = AMBIENT + "\n    def combine_hidden_states(self, x):\n        return self.fc(x)\n"
+    alone = [*scan_source(source, RULE).findings, *scan_source(source, "unguarded-combiner").findings]
+    together = scan_source(source, RULE, "unguarded-combiner").findings
+    assert list(together) == alone

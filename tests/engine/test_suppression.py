@@ -44,7 +44,7 @@ def test_a_comment_on_another_line_silences_nothing_and_is_called_unused() -> No
 @pytest.mark.parametrize(
     ("comment", "message"),
     [
-        (f"  # dtypefix: ignore[{RULE}]", "needs a reason"),
+        (f"  # dtypefix: ignore[{RULE}]", "gives a reason"),
         ("  # dtypefix: ignore[no-such-rule] because", "unknown rule 'no-such-rule'"),
         ("  # dtypefix: ignore", "names the rules"),
     ],

@@ -74,6 +74,15 @@ def test_what_is_unpacked_is_python_toml_and_operator_bindings(index: Index) -> 
     assert index.kept() == ["vllm-0.1.7"]
 
 
+def test_spellings_of_one_version_share_a_folder(index: Index) -> None:
+    index.add("vllm", "0.6.0", VLLM)
+    root = release_root(Release("vllm", "0.6"))
+    assert root == release_root(Release("vllm", "0.6.0")) == index.cache / "vllm-0.6.0"
+    (index.folder / "vllm/index.html").unlink()
+    assert release_root(Release("vllm", "0.6")) == root
+    assert index.kept() == ["vllm-0.6.0"]
+
+
 def test_a_kept_release_needs_no_index(index: Index) -> None:
     index.add("vllm", "0.1.7", VLLM)
     first = release_root(Release("vllm", "0.1.7"))

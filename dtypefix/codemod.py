@@ -29,6 +29,8 @@ class RuleCommand(CodemodCommand):
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
         """Add the options of ``libcst.tool codemod`` that every rule has."""
+        # LibCST would pipe each changed file whole through black; a fix touches its own bytes only.
+        parser.set_defaults(no_format=True)
         parser.add_argument("--unsafe-fixes", action="store_true", help="apply unsafe fixes as well")
         parser.add_argument("--vllm-root", type=Path, help="folder that holds the vllm package")
 

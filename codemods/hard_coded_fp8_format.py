@@ -1,0 +1,171 @@
+"""A fixed 8-bit floating format where the platform's own is meant: ROCm's gfx94x computes in e4m3fnuz."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+import libcst as cst
+
+from dtypefix.analysis import fp8_formats
+from dtypefix.analysis.fp8_formats import Use, last_name
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.platforms import cuda_only_class, deciding_test, named_after
+from dtypefix.edits.imports import import_edit
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Edit, Evidence, Fix
+
+PLATFORM = "current_platform"
+PLATFORMS = "vllm.platforms"
+CONVERT = "normalize_e4m3fn_to_e4m3fnuz"
+
+
+class HardCodedFp8Format(Rule):
+    """Reports, once per function, the first place that fixes the format."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self._done: set[ast.AST] = set()
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """Names of the formats, their largest value, ``finfo`` and the conversion of weights."""
+        for node in module.nodes():
+            if isinstance(node, ast.Attribute):
+                if node.attr in fp8_formats.NAMES:
+                    yield node
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, float) and node.value == fp8_formats.LARGEST:
+                    yield node
+            elif isinstance(node, ast.Call) and last_name(node.func) in ("finfo", CONVERT):
+                yield node
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        """A format by name."""
+        if node.attr.value in fp8_formats.NAMES:
+            self._at(self.context.ast_of(node))
+
+    def visit_Float(self, node: cst.Float) -> None:
+        """The largest value of e4m3fn."""
+        if node.evaluated_value == fp8_formats.LARGEST:
+            self._at(self.context.ast_of(node))
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """``finfo`` of the platform's format, and weights converted without a look at their dtype."""
+        name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        if not isinstance(name, cst.Name) or name.value not in ("finfo", CONVERT):
+            return
+        call = self.context.ast_of(node)
+        if name.value == "finfo":
+            self._at(call)
+        elif isinstance(call, ast.Call):
+            self._conversion(call)
+
+    def _at(self, node: ast.AST | None) -> None:
+        """Examine, once, the function or module-level statement around a node."""
+        if node is None:
+            return
+        scope = self.module.enclosing_function(node) or self._statement(node)
+        if scope is None or scope in self._done:
+            return
+        self._done.add(scope)
+        facts = self.project.knowledge.table("rocm")
+        source = self.module.source.lower() if named_after(self.module, node, facts["own"]) else b""
+        if any(name.encode() in source for name in facts["one_device"]):
+            return
+        if named_after(self.module, node, (*facts["never"], *facts["formats"])) or cuda_only_class(
+            self.module, node
+        ):
+            return
+        outer = [p for p in self.module.ancestors(scope) if isinstance(p, FunctionNode)]
+        if any(fp8_formats.settled(self.module, part) for part in (scope, *outer)):
+            return
+        found = [u for u in fp8_formats.uses(self.module, scope) if not deciding_test(self.module, u.node)]
+        if found:
+            self._report(scope, found)
+
+    def _statement(self, node: ast.AST) -> ast.stmt | None:
+        for parent in self.module.ancestors(node):
+            if isinstance(parent, ast.Assign | ast.AnnAssign):
+                return parent
+            if isinstance(parent, ast.stmt):
+                return None
+        return None
+
+    def _report(self, scope: ast.AST, found: list[Use]) -> None:
+        path = self.module.path
+        evidence = [Evidence(path, use.node.lineno, use.what) for use in found]
+        known = self._knows_platform(scope)
+        if known is not None:
+            evidence.append(
+                Evidence(path, known.lineno, "the same file asks the platform for its format here")
+            )
+        evidence.append(
+            Evidence(path, found[0].node.lineno, "ROCm's gfx94x computes in e4m3fnuz (largest value 224)")
+        )
+        fix = self._fix(found)
+        self.context.report(
+            found[0].node,
+            level="note" if all(use.weak for use in found) else "warning",
+            message=f"{found[0].what}, on ROCm's gfx94x too",
+            evidence=evidence,
+            fix=fix,
+            unfixed_reason=None if fix else self._reason(found),
+        )
+
+    def _reason(self, found: list[Use]) -> str:
+        if any(not use.replaceable for use in found):
+            return (
+                "the kernel or its limits must take the format from the caller, which has to ask the platform"
+            )
+        return "nothing in reach tells the platform's format"
+
+    def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
+        for node in self.module.nodes():
+            if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
+                return node
+        return None
+
+    def _fix(self, found: list[Use]) -> Fix | None:
+        """Ask the platform instead, where every use is a name and the project has the question."""
+        if not all(use.replaceable for use in found) or not self.module.name.startswith("vllm."):
+            return None
+        text = f"{PLATFORM}.fp8_dtype()"
+        edits = [Edit(*self.module.byte_range(use.node), text) for use in found]
+        bound = self.project.imports(self.module).from_modules().get(PLATFORM)
+        if bound is None:
+            added = import_edit(self.module, PLATFORMS, PLATFORM, self.project.line_length(self.module))
+            if added is None:
+                return None
+            edits.append(added)
+        elif bound != f"{PLATFORMS}.{PLATFORM}":
+            return None
+        return Fix("unsafe", f"ask {text}", tuple(edits))
+
+    def _conversion(self, call: ast.Call) -> None:
+        """A weight of the caller's is converted on the platform's word alone: it may be fnuz already."""
+        weight = fp8_formats.converted_unseen(self.module, call)
+        if weight is None:
+            return
+        branch = next((p for p in self.module.ancestors(call) if isinstance(p, ast.If)), None)
+        fix = None
+        if branch is not None and "is_fp8_fnuz" in ast.unparse(branch.test):
+            at = self.module.byte_range(branch.test)[1]
+            edit = Edit(at, at, f" and {weight}.dtype == torch.float8_e4m3fn")
+            fix = Fix("unsafe", f"test {weight}.dtype as well", (edit,))
+        text = f"{CONVERT} asserts that the weight is float8_e4m3fn"
+        self.context.report(
+            call,
+            level="warning",
+            message=f"`{weight}` is converted without a look at its dtype: it may be e4m3fnuz already",
+            evidence=[Evidence(self.module.path, call.lineno, text)],
+            fix=fix,
+            unfixed_reason=None if fix else "the test around it is not understood",
+        )
+
+
+__getattr__ = codemod_command(
+    __name__,
+    "Ask the platform for its 8-bit floating format instead of naming one.",
+)

@@ -1,0 +1,212 @@
+"""An integer index whose width is left open, or is the other one, where a kernel expects 32 or 64 bits."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import libcst as cst
+
+from dtypefix.analysis import index_widths as widths
+from dtypefix.analysis.index_widths import has_keyword, width
+from dtypefix.analysis.kernels import is_kernel, kernel_of, launched, parameter_names, stores_counter
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.origins import Kind
+from dtypefix.analysis.scopes import last_name
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Edit, Evidence, Fix, Level
+
+INHERIT = frozenset({"new_empty", "new_zeros"})
+TO_DEVICE = "async_tensor_h2d"
+FLOATING = re.compile(r"(^|_)(weights?|scales?|bias|logits|probs|hidden_states)$")
+# Last components of the operations in the table, which is read when a call is examined.
+OPS = re.compile(r"^(cutlass_moe_mm|combine|dispatch|swap_blocks|cpu_fused_moe|fused_experts_cpu)$|_moe$")
+
+
+class IndexWidth(Rule):
+    """Reports the place where the width is left open."""
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """Conditional values in kernels and their launches, and the calls that may take or make an index."""
+        kernels = b"triton" in module.source
+        pointers = b"data_ptr()" in module.source
+        inherited: list[ast.Call] = []
+        launching: set[ast.AST | None] = set()
+        for node in module.nodes():
+            if isinstance(node, ast.IfExp) and kernels:
+                arms = (node.body, node.orelse)
+                if any(isinstance(arm, ast.Constant) for arm in arms):
+                    if any(isinstance(arm, ast.Call) and last_name(arm.func) == "load" for arm in arms):
+                        yield node
+                elif isinstance(parent := module.parents[node], ast.Call) and launched(parent):
+                    yield node
+            elif isinstance(node, ast.Call):
+                name, typed = last_name(node.func), has_keyword(node, "dtype")
+                if launched(node):
+                    launching.add(module.enclosing_function(node))
+                elif name in INHERIT:
+                    if kernels and not typed and isinstance(module.parents[node], ast.Assign):
+                        inherited.append(node)
+                elif name == TO_DEVICE or (name == "tensor" and pointers):
+                    if not typed and node.args:
+                        yield node
+                elif OPS.search(name):
+                    yield node
+                elif name in ("empty", "zeros", "ones") and not typed:
+                    if widths.floating_index(node, _target(module.parents[node])):
+                        yield node
+        yield from (call for call in inherited if module.enclosing_function(call) in launching)
+
+    def visit_IfExp(self, node: cst.IfExp) -> None:
+        """A literal beside a load, or two widths for one argument of a kernel."""
+        choice = self.context.ast_of(node)
+        if not isinstance(choice, ast.IfExp):
+            return
+        function, parent = self.module.enclosing_function(choice), self.module.parents[choice]
+        if function is not None and is_kernel(function):
+            if found := widths.literal_beside_load(choice, function):
+                pointer, literal, load = found
+                message = f"this choice compiles while `{pointer}` points to int32 only: the literal is int32"
+                steps = [(load, f"the width here is that of `{pointer}`"), (literal, "a literal is int32")]
+                self._report(
+                    choice,
+                    message,
+                    steps,
+                    f"use `tl.zeros([], dtype={pointer}.dtype.element_ty)` for the literal",
+                )
+        elif isinstance(parent, ast.Call) and (kernel := launched(parent)):
+            self._two_widths(choice, kernel)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """A call that takes an index or makes one."""
+        call = self.context.ast_of(node)
+        function = self.module.enclosing_function(call) if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or function is None:
+            return
+        name = last_name(call.func)
+        if name in INHERIT:
+            self._inherited(call, function)
+        elif name == TO_DEVICE and len(call.args) in (1, 2) and not has_keyword(call, "out"):
+            if not has_keyword(call, "dtype") and (
+                source := widths.array_from_elsewhere(function, call.args[0])
+            ):
+                message = (
+                    f"`{ast.unparse(call.args[0])}` is copied with whatever width numpy gave it elsewhere"
+                )
+                self._report(
+                    call, message, [(source, "no dtype is given here")], "pass dtype=", "torch.int32"
+                )
+        elif name == "tensor" and call.args and not has_keyword(call, "dtype"):
+            if made := widths.addresses(function, call.args[0]):
+                message = "addresses become int64 here; kernels read uint64, and the upper half does not fit"
+                self._report(call, message, [(made, "this is an address")], "pass dtype=", "torch.uint64")
+        elif index := widths.floating_index(call, _target(self.module.parents[call])):
+            message = f"`{index}` is made without a dtype, so that it is floating"
+            self._report(
+                call, message, [(call, "the default dtype is a floating one")], "pass dtype=", "torch.int64"
+            )
+        for row in self.project.knowledge.table("index_width"):
+            if f".{ast.unparse(call.func)}".endswith("." + row["op"]):
+                self._contract(call, row)
+
+    def _two_widths(self, choice: ast.IfExp, kernel: str) -> None:
+        arms = (choice.body, choice.orelse)
+        values = [self.project.flows(self.module).value(arm) for arm in arms]
+        known = [width(value) for value in values]
+        if not any(known) or known[0] == known[1] or any(FLOATING.search(ast.unparse(arm)) for arm in arms):
+            return
+        if all(v.origins and not v.has(Kind.SCALAR) and not v.must_be(Kind.UNKNOWN) for v in values):
+            steps = [(arm, f"the integers are {v.describe()}") for arm, v in zip(arms, values, strict=True)]
+            message = f"{kernel} gets {values[0].describe()} or {values[1].describe()} for one pointer"
+            self._report(choice, message, steps, "cast the one whose width is known to what the kernel reads")
+
+    def _inherited(self, call: ast.Call, function: FunctionNode) -> None:
+        statement = self.module.parents[call]
+        if not isinstance(call.func, ast.Attribute) or has_keyword(call, "dtype"):
+            return
+        target = _target(statement)
+        source = call.func.value
+        if not isinstance(target, ast.Name) or target.id.endswith(last_name(source) or "?"):
+            return
+        for launch in (n for n in ast.walk(function) if isinstance(n, ast.Call) and launched(n)):
+            kernel = kernel_of(self.module, launch)
+            names = parameter_names(kernel) if kernel is not None else []
+            place = next(
+                (n for n, a in zip(names, launch.args, strict=False) if ast.unparse(a) == target.id), None
+            )
+            if kernel is None or place is None or not stores_counter(kernel, place):
+                continue
+            if self.project.flows(self.module).value(source).literal is None:
+                made, text = call.func.attr.removeprefix("new_"), ast.unparse(source)
+                shape = ", ".join(ast.unparse(a) for a in call.args)
+                new = f"torch.{made}({shape}, dtype=torch.int32, device={text}.device)"
+                message = (
+                    f"`{target.id}` has the width of `{text}`, but the kernel stores int32 counters in it"
+                )
+                steps = [(kernel, f"`{place}` is only given tl.arange values, which are int32")]
+                edit = None if call.keywords else Edit(*self.module.byte_range(call), new)
+                self._report(call, message, steps, "give it a dtype of its own", edit=edit)
+            return
+
+    def _contract(self, call: ast.Call, row: dict[str, Any]) -> None:
+        argument = next((k.value for k in call.keywords if k.arg == row["argument"]), None)
+        if argument is None and row.get("position", len(call.args)) < len(call.args):
+            argument = call.args[row["position"]]
+        if isinstance(argument, ast.Tuple) and argument.elts:
+            argument = argument.elts[0]
+        if argument is None:
+            return
+        flows, must, name = self.project.flows(self.module), row["dtype"], ast.unparse(argument)
+        value = flows.value(argument)
+        found, reason = width(value), f"cast it to {must} where it comes in"
+        if found and found != must:
+            steps = [(argument, f"{row['op']} requires {must}: {row['cite']}")]
+            message = f"{row['op']} reads `{name}` as {must}, and it is {found}"
+            self._report(argument, message, steps, reason, level="error")
+        elif (
+            row.get("decided") == "elsewhere" and value.only is not None and value.only.kind is Kind.PARAMETER
+        ):
+            place = widths.entry(self.module, flows, argument, value.only.detail, must)
+            if place is not None:
+                message = f"{row['op']} reads `{name}` as {must}, and the dispatcher chose its width"
+                self._report(place, message, [(argument, f"{must} is required: {row['cite']}")], reason)
+
+    def _report(
+        self,
+        at: ast.AST,
+        message: str,
+        steps: list[tuple[Any, str]],
+        reason: str,
+        pin: str = "",
+        *,
+        edit: Edit | None = None,
+        level: Level = "warning",
+    ) -> None:
+        """Report a place; ``pin`` is a dtype to pass as a new last keyword, where that is simple."""
+        if pin:
+            end = self.module.byte_range(at)[1] - 1
+            if not self.module.source[:end].rstrip().endswith(b","):
+                edit = Edit(end, end, f", dtype={pin}")
+        fix = Fix("unsafe", f"make it {pin or 'torch.int32'}", (edit,)) if edit else None
+        evidence = [Evidence(self.module.path, node.lineno, text) for node, text in steps]
+        self.context.report(
+            at,
+            level=level,
+            message=message,
+            evidence=evidence,
+            fix=fix,
+            unfixed_reason=None if fix else reason,
+        )
+
+
+def _target(statement: ast.AST) -> ast.expr | None:
+    return statement.targets[0] if isinstance(statement, ast.Assign) else None
+
+
+__getattr__ = codemod_command(
+    __name__,
+    "Fix the width of integer indices that kernels read.",
+)

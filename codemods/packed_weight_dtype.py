@@ -1,0 +1,152 @@
+"""The dtype a layer stores its weight in, taken for the one it computes in."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from dtypefix.analysis.classes import ClassRef
+from dtypefix.analysis.dtype_use import use_of
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
+from dtypefix.analysis.reaching import path_through_alias
+from dtypefix.analysis.witness import owners_of
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Edit, Evidence, Fix
+
+# These hold the weight formats themselves, and read the stored dtype on purpose.
+FORMATS = re.compile(r"(^|/)(quantization|kernels|fused_moe)/")
+GUARD = re.compile(r"is_floating_point|quant_method|quant_config|is_quant|Unquantized")
+LOADS = re.compile(r"load|tie_weights|process_weights")
+
+
+class PackedWeightDtype(Rule):
+    """Reports reads of ``L.weight.dtype``, and packed storage allocated in the compute dtype."""
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """Reads of a weight's dtype, and allocations whose shape is divided by a pack factor."""
+        formats = FORMATS.search(module.path) is not None
+        for node in module.nodes():
+            if isinstance(node, ast.Attribute) and node.attr == "dtype" and not formats:
+                if _layer(node) is not None or _module(node) is not None:
+                    yield node
+            elif isinstance(node, ast.Call) and _packed_allocation(node) is not None:
+                yield node
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        """Examine one read of a weight's dtype."""
+        if node.attr.value != "dtype" or FORMATS.search(self.module.path):
+            return
+        read = self.context.ast_of(node)
+        owner = self.module.enclosing_class(read) if read is not None else None
+        if not isinstance(read, ast.Attribute) or owner is None or self._is_excused(read):
+            return
+        cls = self.project.class_of(self.module, owner)
+        layer, use = self._layer(cls, read), use_of(self.module, read)
+        if layer is None or use is None:
+            return
+        text = ast.unparse(read)
+        fix, reason = self._fix(read, layer)
+        line = use.lineno  # type: ignore[attr-defined]
+        self.context.report(
+            read,
+            level="warning",
+            message=f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
+            evidence=[layer.evidence, Evidence(self.module.path, line, f"`{text}` is used as a dtype")],
+            fix=fix,
+            unfixed_reason=reason,
+        )
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """Examine one allocation of packed storage."""
+        call = self.context.ast_of(node)
+        dtype = _packed_allocation(call) if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or dtype is None:
+            return
+        if (self.project.qualified(self.module, call.func) or "").rpartition(".")[0] != "torch":
+            return
+        self.context.report(
+            call,
+            level="warning",
+            message=f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
+            evidence=[Evidence(self.module.path, dtype.lineno, "its shape is divided by the pack factor")],
+            unfixed_reason="the checkpoint's format says which integer holds the packed values",
+        )
+
+    def _layer(self, cls: ClassRef, read: ast.Attribute) -> PackedLayer | None:
+        """The layer whose stored weight is asked for its dtype, if that may be packed."""
+        layer, module = _layer(read), _module(read)
+        if layer is not None:
+            path = path_through_alias(self.module, layer)
+            return packed_layer(cls, path) if path else None
+        path = path_through_alias(self.module, module) if module is not None else None
+        if path is None:
+            return None
+        owners = owners_of(cls, path) if path else [cls]
+        first = first_parameter(owners[0]) if isinstance(owners, list) and len(owners) == 1 else None
+        return first if isinstance(first, PackedLayer) else None
+
+    def _fix(self, read: ast.Attribute, layer: PackedLayer) -> tuple[Fix | None, str | None]:
+        if _layer(read) is None:
+            return None, "the module's own model dtype has to be named here"
+        if isinstance(self.module.parents.get(read), ast.IfExp):
+            return None, "the tests around it rely on the stored dtype as well"
+        base = read.value.value if isinstance(read.value, ast.Attribute) else read.value
+        if isinstance(base, ast.Attribute) and base.attr == "weight":
+            base = base.value
+        text = f"{self.module.text(base)}.{COMPUTE}"
+        edit = Edit(*self.module.byte_range(read), text)
+        return Fix("safe" if layer.own else "unsafe", f"read {text}", (edit,)), None
+
+    def _is_excused(self, read: ast.Attribute) -> bool:
+        """Whether a branch has looked at the quantisation, or the function handles checkpoint weights."""
+        below: ast.AST = read
+        for parent in self.module.ancestors(read):
+            if isinstance(parent, ast.If | ast.IfExp) and below is not parent.test:
+                if GUARD.search(ast.unparse(parent.test)):
+                    return True
+            elif isinstance(parent, FunctionNode) and LOADS.search(parent.name):
+                return True
+            below = parent
+        return False
+
+
+def _layer(read: ast.Attribute) -> ast.expr | None:
+    """``L`` of ``L.weight.dtype`` or ``L.weight.data.dtype``."""
+    value: ast.expr = read.value
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        value = value.value
+    return value.value if isinstance(value, ast.Attribute) and value.attr == "weight" else None
+
+
+def _module(read: ast.Attribute) -> ast.expr | None:
+    """``M`` of ``next(M.parameters()).dtype``."""
+    call = read.value
+    if isinstance(call, ast.Call) and ast.unparse(call.func) == "next" and call.args:
+        func = call.args[0].func if isinstance(call.args[0], ast.Call) else None
+        if isinstance(func, ast.Attribute) and func.attr == "parameters":
+            return func.value
+    return None
+
+
+def _packed_allocation(call: ast.Call) -> ast.expr | None:
+    dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
+    if not (isinstance(dtype, ast.Name) and dtype.id == COMPUTE):
+        return None
+    for argument in call.args:
+        sizes = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
+        for size in sizes:
+            if isinstance(size, ast.BinOp) and isinstance(size.op, ast.FloorDiv):
+                if ast.unparse(size.right).endswith("pack_factor"):
+                    return dtype
+    return None
+
+
+__getattr__ = codemod_command(
+    __name__,
+    "Read the dtype a quantisable layer computes in instead of the one its weight is stored in.",
+)

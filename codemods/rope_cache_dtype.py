@@ -1,0 +1,174 @@
+"""A forward method reads the cos/sin cache without matching it to the query, as its twin does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from dtypefix.analysis.cache_match import (
+    CASTS,
+    Match,
+    Matcher,
+    cast_later,
+    deciders,
+    is_deliberate,
+    is_guarded,
+    is_self,
+    matchers,
+    matches,
+    reads,
+    settles,
+)
+from dtypefix.analysis.classes import ClassRef
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Edit, Evidence, Fix
+
+BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
+COMPLEX = re.compile(r"view_as_complex|torch\.polar|complex64")
+LOOKS = frozenset({"dtype", "device", "shape", "ndim", "size", "dim", "numel"})
+
+
+class RopeCacheDtype(Rule):
+    """Compares each ``forward*`` with its twins in the class and its bases."""
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """``forward*`` methods that read a rotary buffer of their own."""
+        for node in module.nodes():
+            if isinstance(node, ast.ClassDef):
+                for method in node.body:
+                    if (
+                        isinstance(method, FunctionNode)
+                        and method.name.startswith("forward")
+                        and _buffers(method)
+                    ):
+                        yield method
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        """Examine one forward method for each buffer that it reads."""
+        if not node.name.value.startswith("forward"):
+            return
+        function = self.context.ast_of(node)
+        owner = self.module.parents.get(function) if function is not None else None
+        if isinstance(function, FunctionNode) and isinstance(owner, ast.ClassDef):
+            cls = self.project.class_of(self.module, owner)
+            for buffer in _buffers(function):
+                self._examine(cls, function, buffer)
+
+    def _examine(self, cls: ClassRef, function: FunctionNode, buffer: str) -> None:
+        known = matchers(cls, buffer)
+        twin = _twin(cls, function, buffer, known)
+        if twin is None or COMPLEX.search(self.module.text(cls.node)):
+            return
+        owner, method, match = twin
+        evidence = [
+            Evidence(owner.module.path, match.node.lineno, f"{owner.node.name}.{method.name} matches it here")
+        ]
+        own = matches(function, buffer, known)
+        for place in own:
+            statement = self.module.parents.get(place.node)
+            if (
+                place.matcher is None
+                and isinstance(statement, ast.Assign)
+                and is_self(statement.targets[0], buffer)
+            ):
+                if not self._compares(statement, buffer) and is_guarded(owner, match, buffer):
+                    self._rebound(statement, buffer, evidence)
+        found = [r for r in reads(function, buffer) if self._is_unmatched(cls, function, r, buffer, own)]
+        if not found:
+            return
+        thrown = next(
+            (m for m in own if m.matcher and not m.matcher.stores and m.node.lineno <= found[0].lineno), None
+        )
+        if thrown is not None and thrown.matcher is not None:
+            line, path = thrown.matcher.method.lineno, thrown.matcher.owner.module.path
+            name = thrown.matcher.method.name
+            evidence.append(Evidence(path, line, f"{name} returns the match, and need not store it"))
+        why = (
+            "whose match it throws away"
+            if thrown
+            else f"unmatched, where {owner.node.name}.{method.name} matches it"
+        )
+        fix = self._fix(found, match, function)
+        self.context.report(
+            found[0],
+            level="warning",
+            message=f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
+            evidence=[
+                Evidence(self.module.path, found[0].lineno, f"self.{buffer} is read as it is"),
+                *evidence,
+            ],
+            fix=fix,
+            unfixed_reason=None if fix else f"no argument here is named {match.like} as in {method.name}",
+        )
+
+    def _rebound(self, statement: ast.Assign, buffer: str, evidence: list[Evidence]) -> None:
+        self.context.report(
+            statement,
+            level="warning",
+            message=f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
+            evidence=[Evidence(self.module.path, statement.lineno, "the buffer is replaced here"), *evidence],
+            unfixed_reason="the twin's way of matching the buffer is to be copied",
+        )
+
+    def _is_unmatched(
+        self, cls: ClassRef, function: FunctionNode, read: ast.Attribute, buffer: str, own: list[Match]
+    ) -> bool:
+        around = self.module.parents.get(read)
+        if isinstance(around, ast.Attribute) and around.attr in LOOKS | CASTS:
+            return False
+        if any(settles(self.module, m, read, buffer) for m in own) or is_deliberate(cls, read):
+            return False
+        return not cast_later(function, read)
+
+    def _compares(self, statement: ast.Assign, buffer: str) -> bool:
+        parent = self.module.parents.get(statement)
+        return isinstance(parent, ast.If) and f"self.{buffer}.dtype" in ast.unparse(parent.test)
+
+    def _fix(self, found: list[ast.Attribute], match: Match, function: FunctionNode) -> Fix | None:
+        if match.like not in {a.arg for a in function.args.args}:
+            return None
+        if match.matcher is None:
+            text = f"{ast.unparse(found[0])}.to({match.like}.dtype)"
+        elif match.matcher.returns:
+            text = f"self.{match.matcher.method.name}({match.like})"
+        else:
+            return self._stored(found[0], match.matcher, match.like)
+        edits = tuple(Edit(*self.module.byte_range(read), text) for read in found)
+        return Fix("safe", f"match the cache to {match.like}", edits)
+
+    def _stored(self, read: ast.Attribute, matcher: Matcher, like: str) -> Fix | None:
+        """A statement that matches the buffer in place, before the first statement that reads it."""
+        statement = next((p for p in self.module.ancestors(read) if isinstance(p, ast.stmt)), None)
+        if statement is None or self.module.lines[statement.lineno - 1][: statement.col_offset].strip():
+            return None
+        at = self.module.line_starts[statement.lineno - 1]
+        text = f"{' ' * statement.col_offset}self.{matcher.method.name}({like})\n"
+        return Fix("safe", f"match the cache to {like}", (Edit(at, at, text),))
+
+
+def _twin(
+    cls: ClassRef, function: FunctionNode, buffer: str, known: dict[str, Matcher]
+) -> tuple[ClassRef, FunctionNode, Match] | None:
+    """A ``forward*`` of the class or its bases that matches the buffer, with the place."""
+    for owner in deciders(cls, buffer):
+        for name, method in owner.own_methods.items():
+            if name.startswith("forward") and method is not function:
+                for match in matches(method, buffer, known):
+                    return owner, method, match
+    return None
+
+
+def _buffers(function: FunctionNode) -> list[str]:
+    names = {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
+    return sorted(name for name in names if reads(function, name))
+
+
+__getattr__ = codemod_command(
+    __name__,
+    "Match the cos/sin cache to the query where a sibling method does.",
+)

@@ -1,0 +1,158 @@
+"""Where a half-precision dtype is written out, and what it decides there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dtypefix.analysis.module import FunctionNode, Module
+
+_HALVES = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "tl.bfloat16", "tl.float16"})
+_SHORT = frozenset({"half", "bfloat16"})
+_FACTORIES = frozenset({"empty", "zeros", "ones", "full", "tensor", "rand", "randn"})
+_DTYPE_NAME = re.compile(r"(^|_)dtype$")
+_ASKS = re.compile(r"dtype|fp8|bf16|fp16|float8|quant|itemsize")
+
+
+class Role(StrEnum):
+    """What a literal decides."""
+
+    CAST = "cast"
+    ALLOCATION = "allocation"
+    PARAMETER = "parameter"
+    ARGUMENT = "argument"
+    ATTRIBUTE = "attribute"
+    DEFAULT = "default"
+    DOT = "dot"
+
+
+@dataclass(frozen=True, slots=True)
+class HalfLiteral:
+    """A literal ``float16`` or ``bfloat16``: ``at`` is the literal or the ``.half()`` call.
+
+    ``call`` is the call it is given to, and ``name`` the argument, attribute or parameter it becomes.
+    """
+
+    role: Role
+    at: ast.expr
+    call: ast.Call | None
+    name: str
+    function: FunctionNode
+
+    @property
+    def text(self) -> str:
+        """The literal as written, for messages."""
+        if isinstance(self.at, ast.Call) and isinstance(self.at.func, ast.Attribute):
+            return f".{self.at.func.attr}()"
+        return ast.unparse(self.at)
+
+
+def half_nodes(module: Module) -> Iterator[ast.expr]:
+    """Every spelled-out half-precision dtype and every ``.half()`` or ``.bfloat16()`` call of a file.
+
+    Those that are only looked at (compared, listed, shown) are left out.
+    """
+    for node in module.nodes():
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if f"{node.value.id}.{node.attr}" in _HALVES and not _is_looked_at(module, node):
+                yield node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            if node.func.attr in _SHORT and not node.keywords:
+                yield node
+
+
+def _is_looked_at(module: Module, node: ast.AST) -> bool:
+    """Whether a literal stands in a comparison, a list of supported dtypes or the like."""
+    parent = module.parents.get(node)
+    return isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.FormattedValue)
+
+
+def half_literal(module: Module, node: ast.expr) -> HalfLiteral | None:
+    """What a literal decides; None when it is looked at, stands in a branch, or decides nothing known."""
+    function = module.enclosing_function(node)
+    if isinstance(node, ast.Call):
+        return HalfLiteral(Role.CAST, node, node, "", function) if function is not None else None
+    parent = module.parents.get(node)
+    if isinstance(parent, ast.arguments):
+        named = _default_of(parent, node)
+        owner = module.parents.get(parent)
+        if named is not None and _DTYPE_NAME.search(named) and isinstance(owner, FunctionNode):
+            return HalfLiteral(Role.DEFAULT, node, None, named, owner)
+        return None
+    if isinstance(parent, ast.Assign) and function is not None:
+        target = parent.targets[0]
+        if isinstance(target, ast.Attribute) and _DTYPE_NAME.search(target.attr):
+            return HalfLiteral(Role.ATTRIBUTE, node, None, ast.unparse(target), function)
+        return None
+    call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or function is None:
+        return None
+    name = parent.arg or "" if isinstance(parent, ast.keyword) else ""
+    return _in_call(module, node, call, name, function)
+
+
+def _in_call(
+    module: Module, node: ast.expr, call: ast.Call, name: str, function: FunctionNode
+) -> HalfLiteral | None:
+    callee = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    if callee == "to" and name in ("", "dtype") and isinstance(call.func, ast.Attribute):
+        dot = module.parents.get(call)
+        if isinstance(dot, ast.Call) and ast.unparse(dot.func) == "tl.dot":
+            # One finding for each product, at its first operand.
+            first = next(iter(_casts_of(dot)), None)
+            return HalfLiteral(Role.DOT, node, call, name, function) if first is call else None
+        return HalfLiteral(Role.CAST, node, call, name, function)
+    if name not in ("dtype", "params_dtype"):
+        return None
+    if callee in _FACTORIES:
+        around = module.parents.get(call)
+        inside = isinstance(around, ast.Call) and ast.unparse(around.func).endswith("Parameter")
+        return HalfLiteral(Role.PARAMETER if inside else Role.ALLOCATION, node, call, name, function)
+    return HalfLiteral(Role.ARGUMENT, node, call, name, function)
+
+
+def asks_first(module: Module, node: ast.AST) -> bool:
+    """Whether a branch around a node, or an early return before it, has asked about dtypes or formats."""
+    below: ast.AST = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.If | ast.IfExp | ast.While) and below is not parent.test:
+            if _ASKS.search(ast.unparse(parent.test)):
+                return True
+        elif isinstance(parent, FunctionNode):
+            return any(_refuses(stmt) for stmt in parent.body if stmt.lineno < node.lineno)  # type: ignore[attr-defined]
+        below = parent
+    return False
+
+
+def _refuses(stmt: ast.stmt) -> bool:
+    test = stmt.test if isinstance(stmt, ast.Assert | ast.If) else None
+    if isinstance(stmt, ast.If) and not isinstance(stmt.body[-1], ast.Raise | ast.Return):
+        return False
+    return test is not None and "dtype" in ast.unparse(test)
+
+
+def _casts_of(dot: ast.Call) -> list[ast.Call]:
+    """The operands of a product that are cast to a literal half."""
+    return [
+        operand
+        for operand in dot.args
+        if isinstance(operand, ast.Call)
+        and operand.args
+        and isinstance(operand.func, ast.Attribute)
+        and operand.func.attr == "to"
+        and ast.unparse(operand.args[0]) in _HALVES
+    ]
+
+
+def _default_of(arguments: ast.arguments, default: ast.expr) -> str | None:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    for argument, value in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+        if value is default:
+            return argument.arg
+    for argument, keyword in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if keyword is default:
+            return argument.arg
+    return None

@@ -1,0 +1,1 @@
+"""Settings: declared once as data, read from ``dtypefix.toml`` and ``pyproject.toml``, nearest first."""

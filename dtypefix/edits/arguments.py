@@ -1,0 +1,69 @@
+"""Adding a keyword argument to a call, and taking one away."""
+
+from __future__ import annotations
+
+import ast
+
+from dtypefix.analysis.module import Module
+from dtypefix.findings import Edit
+
+_BLANK = b" \t"
+
+
+def keyword_edit(module: Module, call: ast.Call, name: str, value: str) -> Edit:
+    """The edit that appends ``name=value`` to a call that has arguments.
+
+    The argument gets a line of its own where the others have theirs.
+    """
+    spans = [module.byte_range(argument) for argument in (*call.args, *call.keywords)]
+    start, end = max(spans)
+    end = _past_parentheses(module, call, end)
+    line = module.position(start)[0]
+    first = min(spans)[0]
+    if module.position(first)[0] == module.position(module.byte_range(call.func)[1])[0]:
+        return Edit(end, end, f", {name}={value}")
+    text = module.lines[line - 1].decode(module.encoding)
+    indent = text[: len(text) - len(text.lstrip())]
+    comma = _comma_behind(module, call, end)
+    if comma is None:
+        return Edit(end, end, f",\n{indent}{name}={value}")
+    behind = module.line_starts[module.position(comma)[0]]
+    if behind > module.byte_range(call)[1]:
+        return Edit(comma, comma, f"\n{indent}{name}={value},")
+    # Behind the comment that may stand on the last argument's line.
+    return Edit(behind, behind, f"{indent}{name}={value},\n")
+
+
+def drop_argument(module: Module, call: ast.Call, keyword: ast.keyword) -> Edit:
+    """The edit that takes ``keyword`` out of a call, with its comma and the line it has to itself."""
+    start, end = module.byte_range(keyword)
+    source = module.source
+    comma = _comma_behind(module, call, end)
+    if comma is None:
+        before = source.rfind(b",", module.byte_range(call.func)[1], start)
+        return Edit(before if before >= 0 else start, end, "")
+    line_start = module.line_starts[module.position(start)[0] - 1]
+    line_end = module.line_starts[module.position(comma)[0]]
+    if not source[line_start:start].strip() and not source[comma:line_end].strip():
+        return Edit(line_start, line_end, "")
+    while source[comma : comma + 1] in (b" ", b"\t"):
+        comma += 1
+    return Edit(start, comma, "")
+
+
+def _past_parentheses(module: Module, call: ast.Call, offset: int) -> int:
+    """The offset behind the parentheses that close around an argument."""
+    close = module.byte_range(call)[1] - 1
+    while True:
+        rest = module.source[offset:close]
+        blank = len(rest) - len(rest.lstrip(_BLANK + b"\r\n"))
+        if rest[blank : blank + 1] != b")":
+            return offset
+        offset += blank + 1
+
+
+def _comma_behind(module: Module, call: ast.Call, offset: int) -> int | None:
+    """The offset behind the comma that follows an argument; None when the call ends without one."""
+    rest = module.source[offset : module.byte_range(call)[1] - 1]
+    blank = len(rest) - len(rest.lstrip(_BLANK + b"\r\n"))
+    return offset + blank + 1 if rest[blank : blank + 1] == b"," else None

@@ -1,0 +1,1 @@
+"""Data: tiny model configurations and quantisation schemes, read by the planner."""
