@@ -73,7 +73,10 @@ class KernelArgumentDtype(Rule):
         if reads is not None:
             self._bits(call, flow, reads)
             return
-        contract = CONTRACTS.of_call(call, flow.callee(call))
+        callee = flow.callee(call)
+        if "." not in callee:
+            callee = self.project.qualified(self.module, call.func) or callee
+        contract = CONTRACTS.of_call(call, callee)
         given = contract.bind(call) if contract is not None else None
         if contract is None or given is None or hands_on(self.module, call):
             return
