@@ -6,7 +6,7 @@ They serve the rule ``kernel-argument-dtype`` and are apart from it only for the
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
 from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
@@ -271,11 +271,13 @@ def _either(dtypes: tuple[str, ...]) -> str:
     return " or ".join(f"`torch.{d}`" for d in dtypes)
 
 
-def hands_on(module: Module, call: ast.Call) -> bool:
-    """Whether a call only hands on the parameters of a wrapper, whose callers are to be asked."""
+def hands_on(module: Module, call: ast.Call, operators: Container[str]) -> bool:
+    """Whether a call stands in a wrapper of an operator, or hands on its parameters: callers decide."""
     function = module.enclosing_function(call)
     if function is None or function.name.startswith(("forward", "apply")):
         return False
+    if function.name.removesuffix("_impl").removesuffix("_fake") in operators:
+        return True
     statements = [
         s for s in function.body if not isinstance(s, ast.Assert | ast.Import | ast.ImportFrom | ast.Raise)
     ]

@@ -78,7 +78,7 @@ class KernelArgumentDtype(Rule):
             callee = self.project.qualified(self.module, call.func) or callee
         contract = CONTRACTS.of_call(call, callee)
         given = contract.bind(call) if contract is not None else None
-        if contract is None or given is None or hands_on(self.module, call):
+        if contract is None or given is None or hands_on(self.module, call, CONTRACTS.by_op):
             return
         bound = Bound(
             call, contract, flow, ROLES, given, self.calls.get(name.value, ()), FACTS["known_dtypes"]
