@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 
 from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
 from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
-from dtypefix.analysis.module import Module
+from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
 
 SHORT = 6
@@ -285,3 +285,19 @@ def hands_on(module: Module, call: ast.Call, operators: Container[str]) -> bool:
     given = [*call.args, *(k.value for k in call.keywords)]
     names = [a for a in given if isinstance(a, ast.Name)]
     return len(statements) <= SHORT and len(names) == len(given) and {n.id for n in names} <= parameters
+
+
+def may_be_none(argument: ast.expr, bound: Bound) -> bool:
+    """Whether an argument can be ``None``: on some path, or as the default of a parameter."""
+    if bound.flow.value(argument).has(Kind.NONE):
+        return True
+    function = bound.flow.node
+    if not isinstance(argument, ast.Name) or not isinstance(function, FunctionNode):
+        return False
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return any(a.arg == argument.id and isinstance(d, ast.Constant) and d.value is None for a, d in pairs)
