@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test test-vllm lint format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RELEASE ?= vllm==0.20.2
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -24,6 +24,9 @@ demo: $(READY)  ## Scan a vLLM release (0.20.2) and show its repair as a diff
 
 test: $(READY)  ## Run the tests; the releases they read are fetched once
 	$(BIN)/python -m pytest $(ARGS)
+
+test-vllm: $(READY)  ## Run the repairs in a real vLLM: about 5 GB in the cache folder, 10 to 25 minutes
+	DTYPEFIX_VLLM=1 $(BIN)/python -m pytest tests/vllm $(ARGS)
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check

@@ -13,8 +13,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.named_sinks import NamedSinks, Sink, target_name
 from dtypefix.analysis.scopes import Scope
 from dtypefix.edits.imports import import_edit
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 AMBIENT = "torch.get_default_dtype"
@@ -33,7 +32,7 @@ class AmbientOutDtype(Rule):
         """Calls of something named ``get_default_dtype``, or of a name imported or assigned from it."""
         names = {AMBIENT.rpartition(".")[2]}
         calls = []
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and not node.args and not node.keywords:
                 calls.append(node)
             elif isinstance(node, ast.alias) and node.name in names and node.asname:
@@ -148,8 +147,7 @@ def _is_stored(function: FunctionNode, name: str) -> bool:
     )
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.ambient_out_dtype.Command PATH``."""
-
-    DESCRIPTION = "Take output dtypes from the model's configuration instead of torch.get_default_dtype()."
-    RULE = "ambient-out-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Take output dtypes from the model's configuration instead of torch.get_default_dtype().",
+)

@@ -13,8 +13,7 @@ from dtypefix.analysis.fp8_formats import Use, last_name
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.platforms import cuda_only_class, deciding_test, named_after
 from dtypefix.edits.imports import import_edit
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 PLATFORM = "current_platform"
@@ -32,7 +31,7 @@ class HardCodedFp8Format(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Names of the formats, their largest value, ``finfo`` and the conversion of weights."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute):
                 if node.attr in fp8_formats.NAMES:
                     yield node
@@ -123,7 +122,7 @@ class HardCodedFp8Format(Rule):
         return "nothing in reach tells the platform's format"
 
     def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
-        for node in ast.walk(self.module.tree):
+        for node in self.module.nodes():
             if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None
@@ -166,8 +165,7 @@ class HardCodedFp8Format(Rule):
         )
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.hard_coded_fp8_format.Command PATH``."""
-
-    DESCRIPTION = "Ask the platform for its 8-bit floating format instead of naming one."
-    RULE = "hard-coded-fp8-format"
+__getattr__ = codemod_command(
+    __name__,
+    "Ask the platform for its 8-bit floating format instead of naming one.",
+)

@@ -14,8 +14,7 @@ from dtypefix.analysis.literal_dtype import HalfLiteral, Role, asks_first, half_
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.reaching import parameter_names
 from dtypefix.edits.arguments import drop_argument
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 MODELS = re.compile(r"(^|/)(models|layers)/(?!.*(quantization|fused_moe|attention)/)")
@@ -157,8 +156,7 @@ def _ignores_parameter(module: Module, literal: HalfLiteral) -> str | None:
     return None if supported else "the method is handed params_dtype and does not read it"
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.hard_coded_half.Command PATH``."""
-
-    DESCRIPTION = "Take the model's dtype where float16 or bfloat16 is written out."
-    RULE = "hard-coded-half"
+__getattr__ = codemod_command(
+    __name__,
+    "Take the model's dtype where float16 or bfloat16 is written out.",
+)

@@ -15,8 +15,7 @@ from dtypefix.analysis.kernels import is_kernel, kernel_of, launched, parameter_
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix, Level
 
 INHERIT = frozenset({"new_empty", "new_zeros"})
@@ -36,7 +35,7 @@ class IndexWidth(Rule):
         pointers = b"data_ptr()" in module.source
         inherited: list[ast.Call] = []
         launching: set[ast.AST | None] = set()
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.IfExp) and kernels:
                 arms = (node.body, node.orelse)
                 if any(isinstance(arm, ast.Constant) for arm in arms):
@@ -207,8 +206,7 @@ def _target(statement: ast.AST) -> ast.expr | None:
     return statement.targets[0] if isinstance(statement, ast.Assign) else None
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.index_width.Command PATH``."""
-
-    DESCRIPTION = "Fix the width of integer indices that kernels read."
-    RULE = "index-width"
+__getattr__ = codemod_command(
+    __name__,
+    "Fix the width of integer indices that kernels read.",
+)

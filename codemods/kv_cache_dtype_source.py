@@ -12,8 +12,7 @@ from codemods.facts import facts
 from codemods.kv_cache_claims import claims_too_much, process_wide_default
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule, RuleContext
+from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Edit, Fix
 
 NAMES = facts("kv_cache")["kv_cache"]
@@ -32,7 +31,7 @@ class KvCacheDtypeSource(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Reads of the setting, tests against ``"auto"``, calls and methods that name a cache dtype."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute):
                 if node.attr in GLOBAL_END and isinstance(node.ctx, ast.Load):
                     yield node
@@ -151,8 +150,7 @@ def _is_cache_class(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and CACHE_CLASS in node.func.id and node.func.id[:1].isupper()
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.kv_cache_dtype_source.Command PATH``."""
-
-    DESCRIPTION = "Read the KV cache's dtype where it is decided for the layers at hand."
-    RULE = "kv-cache-dtype-source"
+__getattr__ = codemod_command(
+    __name__,
+    "Read the KV cache's dtype where it is decided for the layers at hand.",
+)

@@ -10,8 +10,7 @@ import libcst as cst
 from dtypefix.analysis import gates
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule, RuleContext
+from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Evidence
 
 REGISTER = "register_replacement"
@@ -27,7 +26,7 @@ class MissingDtypeGate(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Selectors, eligibility tests, functions that set several gates, and fusions without a check."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, FunctionNode):
                 several = len(list(gates.gates(node))) > 1
                 if several or gates.selects(node) or gates.tests_tensor(node) is not None:
@@ -94,7 +93,7 @@ class MissingDtypeGate(Rule):
         owner = self.module.enclosing_class(call) if call is not None else None
         if not isinstance(call, ast.Call) or _checked(call) or owner is None or owner in self._seen:
             return
-        others = (n for n in ast.walk(self.module.tree) if isinstance(n, ast.Call))
+        others = (n for n in self.module.nodes() if isinstance(n, ast.Call))
         other = next((n for n in others if last_name(n.func) == REGISTER and "dtype" in _checked(n)), None)
         mixed = self.project.knowledge.table("half_only")["mixed_norms"]
         if other is None or "norm" not in owner.name.lower() or any(name in owner.name for name in mixed):
@@ -171,8 +170,7 @@ def _checked(call: ast.Call) -> str:
     return next((ast.unparse(k.value) for k in call.keywords if k.arg == "extra_check"), "")
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.missing_dtype_gate.Command PATH``."""
-
-    DESCRIPTION = "Report choices of a kernel that never look at the dtype."
-    RULE = "missing-dtype-gate"
+__getattr__ = codemod_command(
+    __name__,
+    "Report choices of a kernel that never look at the dtype.",
+)

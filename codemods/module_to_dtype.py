@@ -12,8 +12,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import QUANT_CONFIG
 from dtypefix.analysis.reaching import bindings
 from dtypefix.analysis.witness import path_of
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
 SHORT = frozenset({"half", "bfloat16", "float", "double"})
@@ -28,7 +27,7 @@ class ModuleToDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Casts of ``self.x`` or a local name inside a function that builds something with a config."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call) and _cast(node) is not None:
                 function = module.enclosing_function(node)
                 if function is not None and any(True for _ in _configured(function)):
@@ -137,8 +136,7 @@ def _configured(function: FunctionNode) -> Iterator[ast.Call]:
             yield node
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.module_to_dtype.Command PATH``."""
-
-    DESCRIPTION = "Report casts of whole modules that can be quantised."
-    RULE = "module-to-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Report casts of whole modules that can be quantised.",
+)

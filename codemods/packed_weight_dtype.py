@@ -14,8 +14,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
 from dtypefix.analysis.reaching import path_through_alias
 from dtypefix.analysis.witness import owners_of
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 # These hold the weight formats themselves, and read the stored dtype on purpose.
@@ -31,7 +30,7 @@ class PackedWeightDtype(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Reads of a weight's dtype, and allocations whose shape is divided by a pack factor."""
         formats = FORMATS.search(module.path) is not None
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Attribute) and node.attr == "dtype" and not formats:
                 if _layer(node) is not None or _module(node) is not None:
                     yield node
@@ -147,8 +146,7 @@ def _packed_allocation(call: ast.Call) -> ast.expr | None:
     return None
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.packed_weight_dtype.Command PATH``."""
-
-    DESCRIPTION = "Read the dtype a quantisable layer computes in instead of the one its weight is stored in."
-    RULE = "packed-weight-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Read the dtype a quantisable layer computes in instead of the one its weight is stored in.",
+)

@@ -13,8 +13,7 @@ from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.kernels import is_kernel
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
 HALF = frozenset({"bfloat16", "float16", "half"})
@@ -30,7 +29,7 @@ class PrecisionChoice(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Narrowed accumulators, kept or folded scales, products of weights, dtypes that nobody reads."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.AugAssign):
                 if isinstance(node.target, ast.Name) and b"triton" in module.source:
                     if is_kernel(module.enclosing_function(node)):
@@ -156,8 +155,7 @@ def root_of(call: ast.Call) -> str:
     return root_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.precision_choice.Command PATH``."""
-
-    DESCRIPTION = "Report values that are rounded before the arithmetic on them is done."
-    RULE = "precision-choice"
+__getattr__ = codemod_command(
+    __name__,
+    "Report values that are rounded before the arithmetic on them is done.",
+)

@@ -24,8 +24,7 @@ from dtypefix.analysis.cache_match import (
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
@@ -39,7 +38,7 @@ class RopeCacheDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """``forward*`` methods that read a rotary buffer of their own."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.ClassDef):
                 for method in node.body:
                     if (
@@ -169,8 +168,7 @@ def _buffers(function: FunctionNode) -> list[str]:
     return sorted(name for name in names if reads(function, name))
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.rope_cache_dtype.Command PATH``."""
-
-    DESCRIPTION = "Match the cos/sin cache to the query where a sibling method does."
-    RULE = "rope-cache-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Match the cos/sin cache to the query where a sibling method does.",
+)

@@ -14,8 +14,7 @@ from dtypefix.analysis.reaching import parameter_names
 from dtypefix.analysis.routing import FLOAT32, Logits, LogitsTracer
 from dtypefix.analysis.witness import path_of
 from dtypefix.edits.arguments import keyword_edit
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
 EXPERTS = re.compile(r"MoE(Factory)?$")
@@ -29,7 +28,7 @@ class RouterLogitsDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Assignments of fused experts to an attribute, without the keyword, in a class that upcasts."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if _is_candidate(node):
                 owner = module.enclosing_class(node)
                 if owner is not None and _upcasts(module, owner):
@@ -140,8 +139,7 @@ def _torch_at(call: ast.Call) -> ast.expr:
     return ast.copy_location(expr, call)
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.router_logits_dtype.Command PATH``."""
-
-    DESCRIPTION = "Tell fused experts that their router's logits are float32."
-    RULE = "router-logits-dtype"
+__getattr__ = codemod_command(
+    __name__,
+    "Tell fused experts that their router's logits are float32.",
+)

@@ -11,8 +11,7 @@ import libcst as cst
 from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
 DEQUANTISE = "scaled_dequantize"
@@ -30,7 +29,7 @@ class ScaleBytesCast(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Casts of a stored scale, and dequantisation while a checkpoint is loaded."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, ast.Call):
                 name = last_name(node.func)
                 if name == DEQUANTISE or (name == "to" and "scale" in ast.unparse(node.func)):
@@ -107,8 +106,7 @@ class ScaleBytesCast(Rule):
         )
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.scale_bytes_cast.Command PATH``."""
-
-    DESCRIPTION = "Report scales stored as exponent bytes that are taken for numbers."
-    RULE = "scale-bytes-cast"
+__getattr__ = codemod_command(
+    __name__,
+    "Report scales stored as exponent bytes that are taken for numbers.",
+)

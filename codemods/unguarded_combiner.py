@@ -12,8 +12,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reached_layers import ReachedLayer, reached_layers
 from dtypefix.analysis.witness import NoWitness, Witness, compute_dtype
 from dtypefix.edits.cast import cast_before_use
-from dtypefix.engine.codemod import RuleCommand
-from dtypefix.engine.rule import Rule
+from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
 COMBINER = "combine_hidden_states"
@@ -27,7 +26,7 @@ class UnguardedCombiner(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Combiners, and the ``forward`` of drafter heads that take hidden states."""
-        for node in ast.walk(module.tree):
+        for node in module.nodes():
             if isinstance(node, FunctionNode) and (node.name == COMBINER or _head_states(node)):
                 yield node
 
@@ -123,8 +122,7 @@ def _head_states(function: FunctionNode) -> list[str]:
     return [name for name in names if name in STATES]
 
 
-class Command(RuleCommand):
-    """``python -m libcst.tool codemod -x codemods.unguarded_combiner.Command PATH``."""
-
-    DESCRIPTION = "Cast the target model's hidden states to the compute dtype of a drafter's projection."
-    RULE = "unguarded-combiner"
+__getattr__ = codemod_command(
+    __name__,
+    "Cast the target model's hidden states to the compute dtype of a drafter's projection.",
+)

@@ -9,6 +9,7 @@ from dtypefix.analysis import torch_ops as ops
 from dtypefix.analysis import transfer
 from dtypefix.analysis.items import Environment, item_of
 from dtypefix.analysis.knowledge import Op
+from dtypefix.analysis.making import Args, same
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS
 from dtypefix.analysis.origins import (
     OTHER,
@@ -26,7 +27,6 @@ from dtypefix.analysis.origins import (
     scalar,
 )
 from dtypefix.analysis.promotion import dtype_name
-from dtypefix.analysis.transfer import Args
 
 if TYPE_CHECKING:
     from dtypefix.analysis.expressions import Expressions
@@ -174,7 +174,7 @@ def _global_call(
             return scalar("bool")
         return transfer.function(name, args)
     if kind == "parameter":
-        return transfer.same(args.get(0, "data") or UNKNOWN)
+        return same(args.get(0, "data") or UNKNOWN)
     if kind == "builtin":
         return _builtin(self, name, args, env)
     return None

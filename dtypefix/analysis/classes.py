@@ -62,6 +62,20 @@ class Construction:
         return None
 
 
+def _registers(call: ast.Call, this: str) -> bool:
+    """Whether a call is ``self.register_buffer("name", tensor)`` or the like."""
+    func = call.func
+    return (
+        isinstance(func, ast.Attribute)
+        and func.attr in ("register_buffer", "register_parameter")
+        and isinstance(func.value, ast.Name)
+        and func.value.id == this
+        and len(call.args) > 1
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    )
+
+
 class ClassRef:
     """A class statement together with the module it stands in."""
 
@@ -148,6 +162,8 @@ class ClassRef:
                         targets, value = node.targets, node.value
                     elif isinstance(node, ast.AnnAssign):
                         targets, value = [node.target], node.value
+                    elif isinstance(node, ast.Call) and _registers(node, this):
+                        add(node.args[0].value, stmt, node.args[1])  # type: ignore[attr-defined]
                     for target in targets:
                         if (
                             isinstance(target, ast.Attribute)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dtypefix.analysis import torch_ops as ops
 from dtypefix.analysis.calls import call
 from dtypefix.analysis.items import Environment, element, item_of, without_none
+from dtypefix.analysis.making import same
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS, Origins, mix_values
 from dtypefix.analysis.origins import (
     NONE,
@@ -25,7 +26,7 @@ from dtypefix.analysis.origins import (
     join_all,
     scalar,
 )
-from dtypefix.analysis.transfer import compared, divided, same
+from dtypefix.analysis.transfer import compared, divided
 
 if TYPE_CHECKING:
     from dtypefix.analysis.surroundings import Surroundings
@@ -93,7 +94,8 @@ class Expressions:
                 return found
         full = f"{path}.{attr}" if path else ""
         around = self.around
-        if attr in around.path_tails and full and (origin := around.known_path(full)) is not None:
+        own = full.startswith("self.") and full.count(".") == 1
+        if attr in around.path_tails and full and not own and (origin := around.known_path(full)) is not None:
             if not origin.detail:
                 origin = Origin(origin.kind, full)
             return _read(Form.DTYPE, frozenset({origin}), node, full)

@@ -31,6 +31,7 @@ from dtypefix.analysis.origins import (
 from dtypefix.analysis.scopes import Scope, Scopes, stands_inside
 from dtypefix.analysis.statements import Binding, Statements
 from dtypefix.analysis.surroundings import Surroundings, is_method
+from dtypefix.analysis.torch_ops import PRODUCTS
 
 if TYPE_CHECKING:
     from dtypefix.analysis.project import Project
@@ -50,7 +51,7 @@ class Use:
     """A value handed to a call: argument ``position`` (from 0) or ``keyword`` of ``call``.
 
     ``callee`` is the dotted path called, local aliases expanded (``self.model.fc``), ``""`` when
-    it has none. For ``a @ b`` the callee is ``@`` and ``call`` the operation.
+    it has none. For both sides of ``a @ b``, and for ``a`` of ``a.matmul(b)``, the callee is ``@``.
     """
 
     call: ast.Call | ast.BinOp
@@ -136,6 +137,9 @@ class Flow(Statements):
                     for position, side in enumerate((node.left, node.right)):
                         yield Use(node, side, self.value(side), "@", position, None)
                 continue
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr in PRODUCTS and self.plain(func.value).origins:
+                yield Use(node, func.value, self.value(func.value), "@", 0, None)
             callee = self.callee(node)
             for position, argument in enumerate(node.args):
                 yield Use(node, argument, self.value(argument), callee, position, None)

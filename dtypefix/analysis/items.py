@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dtypefix.analysis.making import same
 from dtypefix.analysis.origins import NONE_ORIGIN, UNKNOWN, Form, Kind, Origin, Value, join_all
-from dtypefix.analysis.transfer import same
 
 Environment = dict[str, Value]
 """Local names, and dotted paths assigned to in the scope, with their values."""

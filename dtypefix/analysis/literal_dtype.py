@@ -55,7 +55,7 @@ def half_nodes(module: Module) -> Iterator[ast.expr]:
 
     Those that are only looked at (compared, listed, shown) are left out.
     """
-    for node in ast.walk(module.tree):
+    for node in module.nodes():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if f"{node.value.id}.{node.attr}" in _HALVES and not _is_looked_at(module, node):
                 yield node

@@ -7,11 +7,16 @@ import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
+from typing import TypeVar, overload
 
 from dtypefix.findings import Span
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+NodeT = TypeVar("NodeT", bound=ast.AST)
+# Python shares one object of each of these among all places, so they have no parent.
+_PLAIN = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 BOM = b"\xef\xbb\xbf"
 
 
@@ -100,9 +105,45 @@ class Module:
         return self.source[start:end].decode(self.encoding)
 
     @cached_property
+    def _walked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
+        """Every node, outer ones first, and the parent of each, from one pass over the tree."""
+        parents: dict[ast.AST, ast.AST] = {}
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:
+            for name in node._fields:
+                value = getattr(node, name, None)
+                for item in value if type(value) is list else (value,):
+                    if isinstance(item, ast.AST) and not isinstance(item, _PLAIN):
+                        parents[item] = node
+                        nodes.append(item)
+        return nodes, parents
+
+    @cached_property
+    def _nodes_by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in self._walked[0]:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    @overload
+    def nodes(self) -> Iterator[ast.AST]: ...
+
+    @overload
+    def nodes(self, *types: type[NodeT]) -> Iterator[NodeT]: ...
+
+    def nodes(self, *types: type[ast.AST]) -> Iterator[ast.AST]:
+        """All nodes of the given types, or of every type; like ``ast.walk``, but walked only once.
+
+        Operators and load/store contexts are left out. Nodes of one type come outer ones first.
+        """
+        if not types:
+            return iter(self._walked[0])
+        return chain.from_iterable(self._nodes_by_type.get(t, ()) for t in types)
+
+    @property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """The parent of every node."""
-        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        """The parent of every node but operators and load/store contexts."""
+        return self._walked[1]
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around ``node``, innermost first."""

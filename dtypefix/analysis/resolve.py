@@ -24,6 +24,7 @@ from dtypefix.analysis.origins import (
     item_origins,
     join_all,
 )
+from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.summaries import ANSWERS, Callee, Calling, in_file, moved, returned
 from dtypefix.analysis.surroundings import is_method
 
@@ -133,6 +134,18 @@ class Resolver:
         if parts[0] != "self" or len(parts) < 2 or "[" in path or "(" in path:
             return None
         owner = self.owner(flow)
+        found = self._attribute_of(owner, parts, origin)
+        if found is None or all(o == origin for o in found.origins):
+            # Of a module "its dtype" is what its attribute of that name says.
+            found = self._attribute_of(owner, [*parts, "dtype"], origin) or found
+        # What the pack says of an attribute by its name holds where the class itself does not tell.
+        named = self.flows.around.known_path(path)
+        if named is None or (found is not None and origin not in found.origins):
+            return found
+        others = found.origins - {origin} if found is not None else frozenset()
+        return Value(Form.DTYPE, others | {named}, steps=found.steps if found is not None else ())
+
+    def _attribute_of(self, owner: ClassRef | None, parts: list[str], origin: Origin) -> Value | None:
         holder = class_at(owner, parts[1:-1])
         if holder is None:
             return None
@@ -143,17 +156,38 @@ class Resolver:
         found = self._attributes[key]
         if found is None:
             return None
-        own = found.origins
-        kept = frozenset(o if o.kind in ANSWERS else origin for o in own)
-        if len(parts) > 2:
-            prefix = ".".join(parts[:-1])
-            kept = frozenset(moved(o, prefix) for o in kept)
-        return Value(found.form, kept, (), found.path, found.zero_dim, found.steps)
+        kept: set[Origin] = set()
+        for one in found.origins or {origin}:
+            if one.kind in ANSWERS:
+                kept.add(moved(one, ".".join(parts[:-1])))
+            else:
+                given = self._given(one, holder, owner, parts) if one.kind is Kind.PARAMETER else None
+                kept |= given or {origin}
+        return Value(found.form, frozenset(kept), (), found.path, found.zero_dim, found.steps)
+
+    def _given(self, origin: Origin, holder: ClassRef, owner: ClassRef | None, parts: list[str]) -> Origins:
+        """What ``self.a = A(dtype=…)`` gives for a constructor's parameter that ``self.a.x`` holds."""
+        above = class_at(owner, parts[1:-2]) if len(parts) > 2 else None
+        init = holder.method("__init__")
+        built = constructions(above, parts[-2]) if above is not None else None
+        if init is None or not built or len(built) > 1:
+            return frozenset()
+        flow = self.flows.of(built[0].module).at(built[0].call)
+        if flow.running:
+            return frozenset()
+        cls, node = init
+        calling = Calling(self, flow, built[0].call, origin)
+        given = calling.argument(origin.detail, Callee(self.flows.of(cls.module).function(node), node, True))
+        if any(o.kind not in ANSWERS for o in given):
+            return frozenset()
+        return frozenset(moved(o, ".".join(parts[:-2])) for o in given)
 
     def _assigned(self, holder: ClassRef, name: str) -> Value | None:
         """The join of what a class assigns to an attribute."""
         assigned = holder.attribute_values(name)
-        if not assigned or len(assigned) > _MAX_ASSIGNMENTS:
+        if not assigned:
+            return self._property(holder, name)
+        if len(assigned) > _MAX_ASSIGNMENTS:
             return None
         found: list[Value] = []
         for one in assigned:
@@ -176,6 +210,22 @@ class Resolver:
             found.append(value)
         known_values = [v for v in found if v.origins != {NONE_ORIGIN}] or found
         return join_all(known_values)
+
+    def _property(self, holder: ClassRef, name: str) -> Value | None:
+        """What a property returns."""
+        found = holder.method(name)
+        if found is None or not any(
+            last_name(d) in ("property", "cached_property") for d in found[1].decorator_list
+        ):
+            return None
+        cls, node = found
+        flow = self.flows.of(cls.module).function(node)
+        if flow.running:
+            return None
+        value = join_all(r.value for r in flow.returns())
+        if value is not None and cls.module is not self.flows.module:
+            value = in_file(value, cls.module.path)
+        return value
 
     def _imported(self, dotted: str) -> Value | None:
         project = self.flows.project

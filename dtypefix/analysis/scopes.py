@@ -156,7 +156,7 @@ class Scopes:
         registrations = self.knowledge.kernel_registrations
         if not any(name.encode() in self.module.source for name in registrations):
             return frozenset()
-        for node in ast.walk(self.module.tree):
+        for node in self.module.nodes():
             if isinstance(node, ast.Call) and (keywords := registrations.get(last_name(node.func))):
                 for keyword in node.keywords:
                     if keyword.arg in keywords and isinstance(keyword.value, ast.Name):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from dtypefix.analysis.expressions import Expressions
 from dtypefix.analysis.guards import refine
 from dtypefix.analysis.items import Environment, element, item_of
+from dtypefix.analysis.making import dtype_origins
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS
 from dtypefix.analysis.module import FunctionNode
 from dtypefix.analysis.origins import UNKNOWN, Form, Kind, Origin, Step, Value, Verb, item_origins, join
 from dtypefix.analysis.scopes import last_name
-from dtypefix.analysis.transfer import dtype_origins
 
 _MAX_PASSES = 4
 

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dtypefix.analysis.making import Args
 from dtypefix.analysis.mixing import Origins, mix_all
 from dtypefix.analysis.module import FunctionNode
 from dtypefix.analysis.origins import (
@@ -20,7 +21,6 @@ from dtypefix.analysis.origins import (
     item_origins,
     join_all,
 )
-from dtypefix.analysis.transfer import Args
 
 if TYPE_CHECKING:
     from dtypefix.analysis.flow import Flow

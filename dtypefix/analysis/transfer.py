@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from dtypefix.analysis import torch_ops as ops
+from dtypefix.analysis.making import (
+    BUILTIN_DTYPES,
+    Args,
+    as_tensor,
+    dtype_origins,
+    factory,
+    made,
+    of_number,
+    or_default,
+    same,
+)
 from dtypefix.analysis.mixing import UNKNOWN_ORIGINS, Origins, mix_all, mix_values
 from dtypefix.analysis.origins import (
     NONE_ORIGIN,
@@ -15,7 +25,6 @@ from dtypefix.analysis.origins import (
     Form,
     Kind,
     Origin,
-    Step,
     Value,
     Verb,
     item_origins,
@@ -24,125 +33,7 @@ from dtypefix.analysis.origins import (
     scalar,
 )
 
-_BUILTIN_DTYPES = {"@float": "float64", "@int": "int64", "@bool": "bool", "@complex": "complex128"}
 _COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
-
-
-@dataclass(slots=True)
-class Args:
-    """The evaluated arguments of a call. ``starred`` says that ``*`` or ``**`` hides some.
-
-    ``default`` gives the default dtype at the call.
-    """
-
-    node: ast.Call
-    positional: Sequence[Value]
-    keywords: dict[str, Value]
-    default: Callable[[], Origins]
-    starred: bool = False
-    names: tuple[str, ...] = field(default=("input", "self", "tensor"))
-
-    def get(self, index: int, *names: str) -> Value | None:
-        """The argument at a position or under one of the names, None when it is not given."""
-        if index < len(self.positional):
-            return self.positional[index]
-        for name in names:
-            if name in self.keywords:
-                return self.keywords[name]
-        return None
-
-    def first(self) -> Value:
-        """The first operand of a torch function, ``UNKNOWN`` when it cannot be told."""
-        found = self.get(0, *self.names)
-        return UNKNOWN if found is None else found
-
-
-def dtype_origins(value: Value) -> Origins:
-    """The origins of the dtype that ``value``, taken as a dtype object, stands for."""
-    if value.form in (Form.DTYPE, Form.NONE):
-        return value.origins or UNKNOWN_ORIGINS
-    if value.path in _BUILTIN_DTYPES:
-        return frozenset({literal(_BUILTIN_DTYPES[value.path])})
-    if value.form is Form.ANY:
-        return value.origins or UNKNOWN_ORIGINS
-    return UNKNOWN_ORIGINS
-
-
-def _or_default(value: Value, default: Origins) -> Origins:
-    """The origins of a ``dtype=`` argument, where ``None`` asks for the default."""
-    origins = dtype_origins(value)
-    if NONE_ORIGIN in origins:
-        origins = (origins - {NONE_ORIGIN}) | default
-    return origins
-
-
-def made(
-    node: ast.AST,
-    verb: Verb,
-    origins: Origins,
-    *inputs: Value,
-    form: Form = Form.TENSOR,
-    zero_dim: bool = False,
-    through: Value | None = None,
-) -> Value:
-    """A value with these origins and a step that says what made it.
-
-    ``inputs`` decide the dtype; ``through`` is the tensor whose dtype is replaced.
-    """
-    before: tuple[Step, ...] = ()
-    for value in inputs:
-        before += value.steps
-    step = Step(verb, node, before, through=through.steps if through is not None else ())
-    return Value(form, origins, (), "", zero_dim, (step,))
-
-
-def same(operand: Value) -> Value:
-    """A new tensor of the operand's dtype."""
-    form = operand.form
-    if form in (Form.TUPLE, Form.LIST):
-        return Value(Form.TENSOR, item_origins(operand), steps=operand.steps)
-    if not operand.path and form in (Form.TENSOR, Form.ANY):
-        return operand
-    if form in (Form.TENSOR, Form.ANY, Form.SCALAR):
-        return Value(form, operand.origins, (), "", operand.zero_dim, operand.steps)
-    return UNKNOWN
-
-
-def _tensor(operand: Value) -> Value:
-    """The operand as what a torch function returns: certainly a tensor."""
-    if operand.form is Form.TENSOR and not operand.path:
-        return operand
-    if operand.form in (Form.TENSOR, Form.ANY, Form.LIST, Form.TUPLE):
-        origins = item_origins(operand) or UNKNOWN_ORIGINS
-        return Value(Form.TENSOR, origins, (), "", operand.zero_dim, operand.steps)
-    return Value(Form.TENSOR, UNKNOWN_ORIGINS)
-
-
-def factory(args: Args, default: Origins) -> Value:
-    """``torch.empty`` and its like; ``default`` holds without ``dtype=``."""
-    given = args.keywords.get("dtype")
-    if given is None:
-        if args.starred:
-            return Value(Form.TENSOR, UNKNOWN_ORIGINS)
-        return made(args.node, Verb.CALL, default)
-    return made(args.node, Verb.CALL, _or_default(given, default), given)
-
-
-def _of_number(args: Args, numbers: Sequence[Value | None]) -> Value:
-    """``full``, ``arange``, ``tensor``: Python numbers decide unless ``dtype=`` does."""
-    default = UNKNOWN_ORIGINS
-    details: set[str] = set()
-    for number in numbers:
-        if number is not None:
-            details |= {
-                o.detail if o.kind is Kind.SCALAR else "?" for o in item_origins(number) or [None] if o
-            }
-    if details and details <= {"bool", "int", "float"}:
-        if "float" in details:
-            default = args.default()
-        else:
-            default = frozenset({literal("int64" if "int" in details else "bool")})
-    return factory(args, default)
 
 
 def cast_to(args: Args, receiver: Value) -> Value:
@@ -152,7 +43,7 @@ def cast_to(args: Args, receiver: Value) -> Value:
     for candidate in (args.keywords.get("dtype"), args.keywords.get("other"), *args.positional[:2]):
         if candidate is None:
             continue
-        if candidate.form is Form.DTYPE or candidate.path in _BUILTIN_DTYPES:
+        if candidate.form is Form.DTYPE or candidate.path in BUILTIN_DTYPES:
             found, source = dtype_origins(candidate), candidate
             break
         if candidate.form is Form.TENSOR:
@@ -180,7 +71,7 @@ def _reduced(args: Args, operand: Value, default: Origins, whole: bool) -> Value
     """``sum``, ``mean``, ``softmax``: integers turn into ``default``; ``dtype=`` is honoured."""
     given = args.keywords.get("dtype")
     if given is not None:
-        return made(args.node, Verb.CAST, _or_default(given, operand.origins), given, through=operand)
+        return made(args.node, Verb.CAST, or_default(given, operand.origins), given, through=operand)
     integral = {
         o
         for o in operand.origins
@@ -202,7 +93,7 @@ def _picked(args: Args, operand: Value, method: bool) -> Value:
         if name not in ("sort", "topk", "kthvalue", "cummax", "cummin", "mode"):
             return Value(operand.form, operand.origins, (), "", True, operand.steps)
     indices = made(args.node, Verb.CALL, frozenset({literal("int64")}))
-    return Value(Form.TUPLE, elements=(_tensor(operand), indices), steps=operand.steps)
+    return Value(Form.TUPLE, elements=(as_tensor(operand), indices), steps=operand.steps)
 
 
 def _joined(args: Args) -> Value:
@@ -227,9 +118,9 @@ def _sequence(operand: Value) -> Value:
 def _unique(args: Args, operand: Value) -> Value:
     extra = len(args.keywords.keys() & {"return_inverse", "return_counts"})
     if not extra:
-        return _tensor(operand)
+        return as_tensor(operand)
     indices = made(args.node, Verb.CALL, frozenset({literal("int64")}))
-    return Value(Form.TUPLE, elements=(_tensor(operand), *([indices] * extra)), steps=operand.steps)
+    return Value(Form.TUPLE, elements=(as_tensor(operand), *([indices] * extra)), steps=operand.steps)
 
 
 def _as_real(operand: Value) -> Value:
@@ -246,7 +137,7 @@ def _binary(args: Args, left: Value, right: Value | None, divides: bool) -> Valu
     if divides and "rounding_mode" not in args.keywords:
         origins = divided(origins, args.default())
     if origins == left.origins:
-        return _tensor(left)
+        return as_tensor(left)
     return made(args.node, Verb.MIXED, origins, left, right)
 
 
@@ -275,7 +166,7 @@ def _shared(name: str, args: Args, operand: Value, rest: int) -> Value | None:
     if name in ops.PROMOTING or name in ops.DIVIDING:
         return _binary(args, operand, args.get(rest, "other", "exponent"), name in ops.DIVIDING)
     if name in ops.PRODUCTS:
-        return _tensor(operand)
+        return as_tensor(operand)
     if name in ops.BOOLEAN:
         return made(args.node, Verb.CALL, frozenset({literal("bool")}))
     if name in ops.INDEXING:
@@ -317,7 +208,7 @@ def method(name: str, receiver: Value, args: Args) -> Value | None:
         given = args.keywords.get("dtype")
         if given is None:
             return Value(Form.TENSOR, receiver.origins, steps=receiver.steps)
-        return made(args.node, Verb.CALL, _or_default(given, receiver.origins), given)
+        return made(args.node, Verb.CALL, or_default(given, receiver.origins), given)
     if name in ops.SCALAR_METHODS:
         if name == "size" and not args.positional:
             return Value(Form.LIST, scalar("int").origins)
@@ -341,8 +232,8 @@ def function(name: str, args: Args) -> Value | None:
         given = args.keywords.get("dtype")
         operand = args.first()
         if given is None:
-            return _tensor(same(operand))
-        return made(args.node, Verb.CALL, _or_default(given, operand.origins), given)
+            return as_tensor(same(operand))
+        return made(args.node, Verb.CALL, or_default(given, operand.origins), given)
     if name in ops.JOINING:
         return _joined(args)
     special = _SPECIAL.get(name)
@@ -350,9 +241,9 @@ def function(name: str, args: Args) -> Value | None:
         return special(args)
     operand = args.first()
     if name in ops.LINEAR:
-        return _tensor(operand)
+        return as_tensor(operand)
     found = _shared(name, args, operand, 1)
-    return _tensor(found) if found is not None and found.form in (Form.ANY, Form.SCALAR) else found
+    return as_tensor(found) if found is not None and found.form in (Form.ANY, Form.SCALAR) else found
 
 
 def _where(args: Args) -> Value:
@@ -363,11 +254,11 @@ def _where(args: Args) -> Value:
 
 
 def _full(args: Args) -> Value:
-    return _of_number(args, [args.get(1, "fill_value")])
+    return of_number(args, [args.get(1, "fill_value")])
 
 
 def _arange(args: Args) -> Value:
-    return _of_number(args, [*args.positional, *(args.keywords.get(k) for k in ("start", "end", "step"))])
+    return of_number(args, [*args.positional, *(args.keywords.get(k) for k in ("start", "end", "step"))])
 
 
 def _of_data(args: Args) -> Value:
@@ -376,8 +267,8 @@ def _of_data(args: Args) -> Value:
         given = args.keywords.get("dtype")
         if given is None:
             return same(data)
-        return made(args.node, Verb.CAST, _or_default(given, data.origins), given, through=data)
-    value = _of_number(args, [data])
+        return made(args.node, Verb.CAST, or_default(given, data.origins), given, through=data)
+    value = of_number(args, [data])
     if data is not None and data.form is Form.SCALAR:
         return Value(value.form, value.origins, (), "", True, value.steps)
     return value
@@ -388,12 +279,12 @@ def _from_buffer(args: Args) -> Value:
 
 
 def _second(args: Args) -> Value:
-    return _tensor(args.get(1, "weight") or UNKNOWN)
+    return as_tensor(args.get(1, "weight") or UNKNOWN)
 
 
 def _einsum(args: Args) -> Value:
     operand = args.get(1, "operands") or UNKNOWN
-    return _tensor(operand.elements[0] if operand.elements else operand)
+    return as_tensor(operand.elements[0] if operand.elements else operand)
 
 
 def _bool(args: Args) -> Value:
@@ -418,10 +309,10 @@ _SPECIAL: dict[str, Callable[[Args], Value]] = {
     "einsum": _einsum,
     "meshgrid": _listed,
     "broadcast_tensors": _listed,
-    "scaled_dot_product_attention": lambda args: _tensor(args.get(0, "query") or UNKNOWN),
-    "cross_entropy": lambda args: _tensor(args.first()),
-    "bernoulli": lambda args: _tensor(args.first()),
-    "clone": lambda args: _tensor(args.first()),
+    "scaled_dot_product_attention": lambda args: as_tensor(args.get(0, "query") or UNKNOWN),
+    "cross_entropy": lambda args: as_tensor(args.first()),
+    "bernoulli": lambda args: as_tensor(args.first()),
+    "clone": lambda args: as_tensor(args.first()),
     "is_tensor": lambda args: scalar("bool"),
     "is_floating_point": lambda args: scalar("bool"),
     "is_complex": lambda args: scalar("bool"),

@@ -17,6 +17,7 @@ def keyword_edit(module: Module, call: ast.Call, name: str, value: str) -> Edit:
     """
     spans = [module.byte_range(argument) for argument in (*call.args, *call.keywords)]
     start, end = max(spans)
+    end = _past_parentheses(module, call, end)
     line = module.position(start)[0]
     first = min(spans)[0]
     if module.position(first)[0] == module.position(module.byte_range(call.func)[1])[0]:
@@ -48,6 +49,17 @@ def drop_argument(module: Module, call: ast.Call, keyword: ast.keyword) -> Edit:
     while source[comma : comma + 1] in (b" ", b"\t"):
         comma += 1
     return Edit(start, comma, "")
+
+
+def _past_parentheses(module: Module, call: ast.Call, offset: int) -> int:
+    """The offset behind the parentheses that close around an argument."""
+    close = module.byte_range(call)[1] - 1
+    while True:
+        rest = module.source[offset:close]
+        blank = len(rest) - len(rest.lstrip(_BLANK + b"\r\n"))
+        if rest[blank : blank + 1] != b")":
+            return offset
+        offset += blank + 1
 
 
 def _comma_behind(module: Module, call: ast.Call, offset: int) -> int | None:

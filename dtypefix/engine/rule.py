@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from dtypefix.findings import Evidence, Fix, Level, Span
@@ -84,3 +85,27 @@ class Rule:
             for name in dir(cls)
             if name.startswith(("visit_", "leave_"))
         )
+
+
+def codemod_command(module: str, description: str) -> Callable[[str], type]:
+    """A module ``__getattr__`` that makes the rule's LibCST codemod command when it is asked for.
+
+    ``python -m libcst.tool codemod -x codemods.some_rule.Command`` finds the class; a scan, which has no
+    use for it, does not pay for importing LibCST's codemod machinery.
+
+    Args:
+        module: the rule module's ``__name__``.
+        description: what the command says of itself.
+    """
+
+    def make(name: str) -> type:
+        if name != "Command":
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        from dtypefix.codemod import RuleCommand
+
+        rule = module.rpartition(".")[2].replace("_", "-")
+        command = type(name, (RuleCommand,), {"DESCRIPTION": description, "RULE": rule, "__module__": module})
+        setattr(sys.modules[module], name, command)
+        return command
+
+    return make

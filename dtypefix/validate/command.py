@@ -18,11 +18,12 @@ import platformdirs
 from dtypefix.errors import UserError
 from dtypefix.validate import session
 from dtypefix.validate.choosing import choose_places, probes_of
+from dtypefix.validate.jobs import CPU, FORCED, TIERS, Request
 from dtypefix.validate.overlay import tree_version
 from dtypefix.validate.report import data, emit, page, table
 from dtypefix.validate.runner import GIB, Limits, Runner
 from dtypefix.validate.runtime import Runtime, inspect, provision
-from dtypefix.validate.session import CPU, Request, Validation
+from dtypefix.validate.session import Validation
 from dtypefix.validate.trees import Trees, find_trees
 from dtypefix.validate.verdict import Tier, exit_status
 
@@ -68,8 +69,8 @@ def run(arguments: Arguments) -> int:
                 probes,
                 runtime,
                 Path(platformdirs.user_cache_dir("dtypefix")) / "overlays",
-                arguments.platforms or (CPU, *session.FORCED),
-                frozenset(Tier(name) for name in arguments.tiers) or frozenset(session.TIERS),
+                arguments.platforms or (CPU, *FORCED),
+                frozenset(Tier(name) for name in arguments.tiers) or frozenset(TIERS),
                 runtime.devices[0].partition(":")[0] if runtime.devices else "",
                 Limits(arguments.time_limit, int(arguments.memory_limit * GIB)),
                 max(1, arguments.jobs),

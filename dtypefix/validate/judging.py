@@ -181,6 +181,13 @@ def _judge_control(
     if "error" in before:
         told = in_words(before["error"])
         return Judgement(Verdict.NOT_VALIDATED, Reason.BASE_CONTROL, told, case, told)
+    if not base.get("repeats", True):
+        return Judgement(
+            Verdict.NOT_VALIDATED,
+            Reason.BASE_CONTROL,
+            f"not the same twice, or not finite: {_said(before)}",
+            case,
+        )
     if after is None or "error" in after:
         told = in_words(after["error"]) if after else "no result"
         return Judgement(Verdict.CONTROL_FAILED, Reason.CONTROL_RAISES, told, case, _said(before), told)
@@ -222,10 +229,9 @@ def _outputs(flips: Mapping[str, Outcome]) -> dict[str, str]:
 
 
 def _flip_words(held: Mapping[str, Mapping[str, str]], keys: list[str], outputs: Mapping[str, str]) -> str:
-    order = ("float32", "bfloat16", "float16")
-    parts = [f"{key} = {'/'.join(held.get(key, {}).get(d, '-') for d in order)}" for key in keys]
-    parts.append(f"output {'/'.join(outputs.get(d, '-') for d in order)}")
-    return "; ".join(parts) + " under default float32/bfloat16/float16"
+    parts = [f"{key} = {'/'.join(held.get(key, {}).get(d, '-') for d in outputs)}" for key in keys]
+    parts.append(f"output {'/'.join(outputs.values())}")
+    return "; ".join(parts) + f" under default {'/'.join(outputs)}"
 
 
 def judge_e2e(place: Place, case: str, base: Outcome, patched: Outcome) -> Judgement:

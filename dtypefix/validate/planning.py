@@ -98,10 +98,13 @@ def flip_cases() -> list[dict[str, Any]]:
             "name": scheme["name"],
             "model": f"llama+{scheme['name']}" if "quantization_config" in scheme else "llama",
             "quantization": scheme.get("quantization"),
+            "deprecated": scheme.get("deprecated", False),
         }
         for scheme in catalogue.schemes()
     ]
-    return cases + [case | {"name": f"{case['name']}+float16", "dtype": "float16"} for case in cases]
+    # Two defaults are enough to tell a dtype that follows the model from a literal.
+    halves = {"dtype": "float16", "defaults": ["float32", "float16"]}
+    return cases + [case | {"name": f"{case['name']}+float16"} | halves for case in cases]
 
 
 def lora_cases(flips: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

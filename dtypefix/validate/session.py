@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dtypefix.validate import planning, static
+from dtypefix.validate import static
+from dtypefix.validate.jobs import CPU, TIERS, Job, Request, fits, jobs_of
 from dtypefix.validate.judging import (
     compare_tokens,
     judge_e2e,
@@ -20,43 +20,10 @@ from dtypefix.validate.judging import (
     told_of,
     unreached,
 )
-from dtypefix.validate.overlay import Overlay, build, tree_version
+from dtypefix.validate.overlay import Overlay, build
 from dtypefix.validate.probing import Probe, ProbeRun, run_probe
-from dtypefix.validate.runner import Limits, Runner
-from dtypefix.validate.runtime import Runtime
-from dtypefix.validate.trees import Trees
+from dtypefix.validate.runner import Runner
 from dtypefix.validate.verdict import Judgement, Place, Reason, Row, Tier, Verdict, weigh
-
-CPU = "cpu"
-FORCED = ("cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
-TIERS = (Tier.STATIC, Tier.MODEL, Tier.FLIP, Tier.PLATFORM, Tier.LORA, Tier.E2E, Tier.DEVICE)
-
-# The probes a rule's page may name, and the tiers each of them runs in.
-PROBES: Mapping[str, tuple[Tier, ...]] = {
-    "model": (Tier.MODEL, Tier.E2E, Tier.DEVICE),
-    "flip": (Tier.FLIP, Tier.LORA, Tier.DEVICE),
-    "platform": (Tier.PLATFORM,),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to validate and how.
-
-    ``probes`` maps a rule to the probes its page names; ``platforms`` holds ``cpu`` and the platforms
-    to force; ``device`` is ``cuda`` or ``rocm`` where the runtime has one, else ``""``.
-    """
-
-    trees: Trees
-    places: tuple[Place, ...]
-    probes: Mapping[str, tuple[str, ...]]
-    runtime: Runtime
-    cache: Path
-    platforms: tuple[str, ...] = (CPU, *FORCED)
-    tiers: frozenset[Tier] = frozenset(TIERS)
-    device: str = ""
-    limits: Limits = field(default_factory=Limits)
-    workers: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +50,6 @@ class Validation:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    tier: Tier
-    probe: Probe
-    places: tuple[Place, ...]
-    wanted: Mapping[Place, Sequence[str]]
-    extensions: bool = False
-    local: str = CPU
-
-
 def validate(
     request: Request, runner: Runner | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> Validation:
@@ -113,7 +70,7 @@ def validate(
     runner = runner or Runner()
     started = time.monotonic()
     checked = static.check(request.trees)
-    jobs = [job for job in _jobs(request) if job.places]
+    jobs = jobs_of(request)
     overlays = _overlays(request, jobs)
     runs: dict[tuple[int, str], Future[ProbeRun]] = {}
     with ThreadPoolExecutor(max_workers=request.workers) as pool:
@@ -129,16 +86,16 @@ def validate(
         except BaseException:
             runner.cancel()
             raise
-    rows = list(_judge(request, jobs, done))
+    rows = _merged(_judge(request, jobs, done))
     rows += _unprobed(request, rows)
     rows += _static_rows(request, checked) + _smoke_rows(request, jobs, done)
     return Validation(
         request,
         tuple(sorted(rows, key=lambda row: (row.place, TIERS.index(row.tier), row.platform))),
-        {f"{job.tier}/{job.probe.platform}": done[n, "patched"].facts for n, job in enumerate(jobs)},
+        {job.label: done[number, "patched"].facts for number, job in enumerate(jobs)},
         tuple(
-            Timing(f"{jobs[n].tier}/{jobs[n].probe.platform}", tree, run.seconds, run.peak_memory)
-            for (n, tree), run in done.items()
+            Timing(jobs[number].label, tree, run.seconds, run.peak_memory)
+            for (number, tree), run in done.items()
         ),
         checked,
         tuple(_smoke(jobs, done)),
@@ -147,21 +104,20 @@ def validate(
     )
 
 
-def _tell(progress: Callable[[str], None], job: _Job, tree: str, seconds: float) -> None:
-    name = f" {job.probe.cases[0]['name']}" if job.tier is Tier.E2E else ""
-    progress(f"{job.tier} {job.probe.platform}{name} on the {tree} tree: {seconds:.0f} s")
+def _tell(progress: Callable[[str], None], job: Job, tree: str, seconds: float) -> None:
+    progress(f"{job.label} on the {tree} tree: {seconds:.0f} s")
 
 
 def _run(
     runner: Runner,
     request: Request,
-    job: _Job,
+    job: Job,
     overlay: Overlay,
     source: Path,
     finished: Callable[[float], None],
 ) -> ProbeRun:
     probe = job.probe
-    if job.tier is Tier.PLATFORM:
+    if job.tier in (Tier.PLATFORM, Tier.DEVICE):
         options = {**probe.options, "csrc": str(source / "csrc")}
         probe = Probe(probe.name, probe.platform, probe.cases, probe.models, options, probe.limits)
     result = run_probe(runner, request.runtime.python, overlay, probe, job.places)
@@ -169,59 +125,7 @@ def _run(
     return result
 
 
-def _jobs(request: Request) -> list[_Job]:
-    places = request.places
-    by_tier = {tier: tuple(place for place in places if tier in _tiers_of(request, place)) for tier in TIERS}
-    jobs: list[_Job] = []
-    drafted = by_tier[Tier.MODEL]
-    cases, wanted = planning.model_cases(request.trees.base, drafted)
-    flips = planning.flip_cases()
-    models, flip_models = planning.model_folders(cases), planning.model_folders(flips)
-    # The longest first, so that two workers end together.
-    if CPU in request.platforms and Tier.E2E in request.tiers and _fits(request):
-        for probe, names in planning.e2e_probes(drafted, wanted, bool(by_tier[Tier.FLIP])):
-            jobs.append(_Job(Tier.E2E, probe, places, names, extensions=True))
-    for platform in request.platforms:
-        if platform != CPU:
-            probe = Probe(
-                "platforms", platform, tuple(flips), flip_models, {"platform": platform}, request.limits
-            )
-            jobs.append(_Job(Tier.PLATFORM, probe, by_tier[Tier.PLATFORM], {}))
-    if CPU in request.platforms:
-        jobs.append(
-            _Job(Tier.MODEL, Probe("model", CPU, tuple(cases), models, {}, request.limits), drafted, wanted)
-        )
-        probe = Probe("flip", CPU, tuple(flips), flip_models, {}, request.limits)
-        jobs.append(_Job(Tier.FLIP, probe, by_tier[Tier.FLIP], {}))
-        lora = planning.lora_cases(flips)
-        probe = Probe("lora", CPU, tuple(lora), flip_models, {}, request.limits)
-        jobs.append(_Job(Tier.LORA, probe, by_tier[Tier.LORA], {}))
-    if request.device and Tier.DEVICE in request.tiers:
-        on = {"device": "cuda"}
-        probe = Probe("model", request.device, tuple(cases), models, on, request.limits)
-        jobs.append(_Job(Tier.DEVICE, probe, drafted, wanted, local=""))
-        probe = Probe("flip", request.device, tuple(flips), flip_models, on, request.limits)
-        jobs.append(_Job(Tier.DEVICE, probe, by_tier[Tier.FLIP], {}, local=""))
-    return jobs
-
-
-def _fits(request: Request) -> bool:
-    """Whether the runtime's compiled extensions may serve this tree: those of a neighbouring release do."""
-    if request.runtime.package is None:
-        return False
-    own, tree = (
-        tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-        for version in (request.runtime.release, tree_version(request.trees.base))
-    )
-    return own[:1] == tree[:1] and abs(own[1] - tree[1]) <= 1
-
-
-def _tiers_of(request: Request, place: Place) -> frozenset[Tier]:
-    named = request.probes.get(place.rule, ())
-    return frozenset(tier for name in named for tier in PROBES.get(name, ())) & request.tiers
-
-
-def _overlays(request: Request, jobs: Sequence[_Job]) -> dict[tuple[str, bool, str], Overlay]:
+def _overlays(request: Request, jobs: Sequence[Job]) -> dict[tuple[str, bool, str], Overlay]:
     found = {}
     for tree, root in (("base", request.trees.base), ("patched", request.trees.patched)):
         for extensions, local in {(job.extensions, job.local) for job in jobs}:
@@ -230,15 +134,14 @@ def _overlays(request: Request, jobs: Sequence[_Job]) -> dict[tuple[str, bool, s
     return found
 
 
-def _judge(request: Request, jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> list[Row]:
+def _judge(request: Request, jobs: Sequence[Job], done: Mapping[tuple[int, str], ProbeRun]) -> list[Row]:
     rows: list[Row] = []
     reach = _reach(jobs, done)
     for number, job in enumerate(jobs):
         base, patched = done[number, "base"].outcomes, done[number, "patched"].outcomes
         for place in job.places:
             judgements: list[Judgement] = []
-            names = job.wanted.get(place, ()) if job.probe.name in ("model", "e2e") else base.keys()
-            for name in names:
+            for name in job.cases(place):
                 if name not in base or name not in patched:
                     continue
                 before, after = base[name], patched[name]
@@ -254,17 +157,17 @@ def _judge(request: Request, jobs: Sequence[_Job], done: Mapping[tuple[int, str]
                     judgements.append(said)
                 elif name in reach.get(place, ()):
                     judgements.append(unreached(name, before))
-            if not judgements and job.tier in (Tier.LORA, Tier.E2E):
+            if not judgements and job.probe.name in ("lora", "e2e"):
                 continue
             if not judgements:
-                unknown = job.probe.name == "model" and not job.wanted.get(place)
+                unknown = job.probe.name == "model" and not job.cases(place)
                 reason = Reason.NO_CONFIG if unknown else Reason.NOT_REACHED
                 judgements.append(Judgement(Verdict.NOT_VALIDATED, reason))
             rows.append(Row(place, job.probe.platform, job.tier, weigh(judgements), tuple(judgements)))
     return rows
 
 
-def _smoke(jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> Iterator[str]:
+def _smoke(jobs: Sequence[Job], done: Mapping[tuple[int, str], ProbeRun]) -> Iterator[str]:
     """What the engines that judge no single place showed, one line each."""
     for number, job in enumerate(jobs):
         if job.probe.name != "e2e":
@@ -283,9 +186,7 @@ def _smoke(jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> It
                 yield f"{name}: {tokens} tokens, the same before and after"
 
 
-def _smoke_rows(
-    request: Request, jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]
-) -> list[Row]:
+def _smoke_rows(request: Request, jobs: Sequence[Job], done: Mapping[tuple[int, str], ProbeRun]) -> list[Row]:
     """A row for every place when an engine that judges no single place changed its tokens."""
     rows = []
     for number, job in enumerate(jobs):
@@ -301,7 +202,15 @@ def _smoke_rows(
     return rows
 
 
-def _reach(jobs: Sequence[_Job], done: Mapping[tuple[int, str], ProbeRun]) -> dict[Place, set[str]]:
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """One row for each place, platform and tier, however many probes spoke of them."""
+    grouped: dict[tuple[Place, str, Tier], list[Judgement]] = {}
+    for row in rows:
+        grouped.setdefault((row.place, row.platform, row.tier), []).extend(row.behind)
+    return [Row(*key, weigh(judgements), tuple(judgements)) for key, judgements in grouped.items()]
+
+
+def _reach(jobs: Sequence[Job], done: Mapping[tuple[int, str], ProbeRun]) -> dict[Place, set[str]]:
     """The flip cases that run a place's line on some platform: one that is refused elsewhere still counts."""
     found: dict[Place, set[str]] = {}
     for number, job in enumerate(jobs):
@@ -321,9 +230,11 @@ def _unprobed(request: Request, rows: Sequence[Row]) -> list[Row]:
     for place in request.places:
         if place in judged:
             continue
-        probed = bool(request.probes.get(place.rule))
-        reason = Reason.NO_RUNTIME if probed else Reason.NO_PROBE
-        detail = "its tiers were left out of this run" if probed else place.rule
+        reason, detail = Reason.NO_RUNTIME, "its tiers were left out of this run"
+        if not request.probes.get(place.rule):
+            reason, detail = Reason.NO_PROBE, place.rule
+        elif place in request.named("model") and Tier.MODEL in request.tiers:
+            reason, detail = Reason.NO_CONFIG, place.class_name
         found.append(Row(place, CPU, Tier.STATIC, Judgement(Verdict.NOT_VALIDATED, reason, detail)))
     return found
 
@@ -341,14 +252,14 @@ def _static_rows(request: Request, checked: static.StaticReport) -> list[Row]:
     ]
 
 
-def _notes(request: Request, jobs: Sequence[_Job]) -> tuple[str, ...]:
+def _notes(request: Request, jobs: Sequence[Job]) -> tuple[str, ...]:
     notes = []
     if any(job.tier is Tier.PLATFORM for job in jobs):
         notes.append(
             "Platform probes propagate dtypes through fake tensors: no CUDA or ROCm kernel was executed, "
             "and operators that ask whether something is supported answered yes."
         )
-    if Tier.E2E in request.tiers and not _fits(request):
+    if Tier.E2E in request.tiers and not fits(request):
         compiled = request.runtime.release or "no release"
         notes.append(f"End to end was left out: the runtime's compiled vLLM is of {compiled}.")
     if Tier.DEVICE in request.tiers and not request.device:

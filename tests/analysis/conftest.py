@@ -77,7 +77,7 @@ def shown(flows: Callable[..., Flows]) -> Callable[..., list[Value]]:
 
 @pytest.fixture
 def told(shown: Callable[..., list[Value]]) -> Callable[..., list[str]]:
-    """As ``shown``, each value as sorted short words: ``float32``, ``x`` for parameter x, ``?`` for unknown."""
+    """As ``shown``, each value in short words: ``float32``, ``x`` for parameter x, ``?`` for unknown."""
 
     def words(source: str, **options: object) -> list[str]:
         return [spell(value) for value in shown(source, **options)]

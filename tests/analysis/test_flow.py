@@ -326,6 +326,25 @@ def test_uses_leave_out_what_was_cast(function: Callable[..., Flow]) -> None:
     assert not any(u.callee in ("k", "@") for u in flow.uses("h"))
 
 
+def test_both_sides_of_a_product_are_uses(function: Callable[..., Flow]) -> None:
+    flow = function(
+        """
+        def f(h: torch.Tensor, w: torch.Tensor):
+            a = h @ w
+            b = h.matmul(w)
+            c = torch.mm(h, w)
+            return h.float() @ w
+        """
+    )
+    assert [(u.callee, u.position) for u in flow.uses("h")] == [("@", 0), ("@", 0), ("torch.mm", 0)]
+    assert [(u.callee, u.position) for u in flow.uses("w")] == [
+        ("@", 1),
+        ("h.matmul", 0),
+        ("torch.mm", 1),
+        ("@", 1),
+    ]
+
+
 def test_history_is_the_chain_of_rebindings(function: Callable[..., Flow]) -> None:
     flow = function(
         """

@@ -273,3 +273,55 @@ def test_evidence_reaches_into_the_other_file(flows: Callable[..., Flows]) -> No
     assert value.has(Kind.LITERAL, "float16")
     evidence = evidence_of(value, found.module)
     assert [(e.path, e.line) for e in evidence] == [("pkg/base.py", 4), ("pkg/model.py", 11)]
+
+
+def test_buffers_properties_and_what_a_constructor_was_given(told: Told) -> None:
+    source = """
+    class Inner(nn.Module):
+        def __init__(self, dtype, other):
+            self.fc = nn.Linear(3, 3)
+            self.cast_dtype = dtype
+            self.open_dtype = other
+            self.register_buffer("table", torch.zeros(3, dtype=torch.int32))
+
+        @property
+        def dtype(self):
+            return self.fc.weight.dtype
+
+        def method(self):
+            return self.fc.weight.dtype
+
+    class A(nn.Module):
+        def __init__(self, vllm_config, other):
+            self.inner = Inner(vllm_config.model_config.dtype, other)
+
+        def forward(self, x):
+            show(self.inner.table, self.inner.dtype, self.inner.cast_dtype)
+            show(self.inner.open_dtype, self.inner.method)
+    """
+    assert told(source) == [
+        "int32",
+        "layer weight:self.inner.fc",
+        "model:config",
+        "attribute:self.inner.open_dtype",
+        "attribute:self.inner.method",
+    ]
+
+
+def test_what_a_class_assigns_goes_before_what_a_name_suggests(told: Told) -> None:
+    source = """
+    class Impl:
+        def __init__(self, kv_cache_dtype: str):
+            self.kv_cache_dtype = kv_cache_dtype
+
+        def forward(self, x):
+            show(self.kv_cache_dtype)
+
+    class Builder:
+        def __init__(self, vllm_config):
+            self.kv_cache_dtype = vllm_config.cache_config.cache_dtype
+
+        def build(self):
+            show(self.kv_cache_dtype)
+    """
+    assert told(source) == ["kv cache:resolved", "kv cache:global"]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dtypefix.validate.jobs import Request
 from dtypefix.validate.report import data, emit, page, table
 from dtypefix.validate.runtime import Runtime
-from dtypefix.validate.session import Request, Timing, Validation
+from dtypefix.validate.session import Timing, Validation
 from dtypefix.validate.static import StaticReport
 from dtypefix.validate.trees import find_trees
 from dtypefix.validate.verdict import Judgement, Place, Reason, Row, Tier, Verdict

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dtypefix.sources.releases import Release, release_root
+from dtypefix.validate.runtime import inspect, provision
 
 if not os.environ.get("DTYPEFIX_VLLM"):
     collect_ignore_glob = ["test_*.py"]
@@ -70,6 +71,14 @@ def runtime() -> list[str]:
     """The option that names where the probes run; without one given, a runtime is provisioned once."""
     given = os.environ.get("DTYPEFIX_VLLM_PYTHON")
     return ["--python", given] if given else [f"--provision={COMPILED}"]
+
+
+@pytest.fixture(scope="session")
+def python(runtime: list[str], release: Callable[[str], Path]) -> Path:
+    """The interpreter that the probes run in."""
+    if runtime[0] == "--python":
+        return inspect(Path(runtime[1])).python
+    return provision(release("0.20.2"), "0.20.2", print, wanted=COMPILED).python
 
 
 @pytest.fixture(scope="session")

@@ -117,4 +117,4 @@ def test_what_was_not_shown_is_said(old: Proof) -> None:
     notes = " ".join(old.said["notes"])
     assert "no CUDA or ROCm kernel was executed" in notes
     assert "End to end was left out" in notes
-    assert old.said["facts"]["model/cpu"]["vllm_file"] == "vllm/__init__.py"
+    assert old.said["facts"]["model model cpu"]["vllm_file"] == "vllm/__init__.py"

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .forced import without_extensions
 from .harness import (
     default_dtype,
     distributed,
@@ -19,12 +20,13 @@ from .harness import (
     exact_values,
     fill,
     name_of,
+    on_device,
     prepare,
     write_models,
 )
 from .protocol import Coverage, Session, digest
 
-DEFAULTS = (torch.float32, torch.bfloat16, torch.float16)
+DEFAULTS = ("float32", "bfloat16", "float16")
 WIDTH, HEIGHT, TOKENS = 512, 256, 16
 PREFIX = "model.layers.0.mlp.down_proj"
 
@@ -32,7 +34,10 @@ PREFIX = "model.layers.0.mlp.down_proj"
 def main(request: str) -> None:
     """Run every case of a request, on real tensors."""
     session = Session(request)
-    prepare(session, device=session.request.get("device", "cpu"))
+    device = session.request.get("device", "cpu")
+    if device != "cpu":
+        session.fact(**without_extensions(session.root, session.request.get("csrc")))
+    prepare(session, device=device)
     run_cases(session, contextlib.nullcontext, executed=True)
 
 
@@ -49,11 +54,12 @@ def run_cases(session: Session, mode: Any, *, executed: bool) -> None:
                 folders[case["model"]],
                 dtype=case.get("dtype", "bfloat16"),
                 quantization=case.get("quantization"),
+                **on_device(device),
             )
             distributed(config, backend="gloo" if device == "cpu" else "nccl")
             outcome["model_dtype"] = name_of(config.model_config.dtype)
             flips = outcome["flips"] = {}
-            for flipped in DEFAULTS:
+            for flipped in (getattr(torch, name) for name in case.get("defaults", DEFAULTS)):
                 with mode():
                     flips[name_of(flipped)] = _flip(session, config, flipped, paths, device)
         except Exception as error:

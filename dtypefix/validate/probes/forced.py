@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from pathlib import Path
@@ -22,6 +23,12 @@ _EXTENSIONS = (
     "vllm_flash_attn._vllm_fa3_C",
 )
 GIB = 1 << 30
+_COMPILED_KERNELS = (
+    "FlashInferFP8ScaledMMLinearKernel",
+    "CutlassFP8ScaledMMLinearKernel",
+    "MarlinFP8ScaledMMLinearKernel",
+    "ROCmFP8ScaledMMLinearKernel",
+)
 
 
 def force(target: str, csrc: Path) -> dict[str, Any]:
@@ -31,9 +38,7 @@ def force(target: str, csrc: Path) -> dict[str, Any]:
         ValueError: a target of another shape.
     """
     family, _, device = target.partition(":")
-    for name in _EXTENSIONS:
-        sys.modules.setdefault(f"vllm.{name}", types.ModuleType(f"vllm.{name}"))
-    defined, refused = define(csrc, family)
+    facts = stand_in(csrc, family, supported=True)
     if family == "cuda" and device.startswith("sm_"):
         number = device.removeprefix("sm_")
         _cuda((int(number[:-1]), int(number[-1])))
@@ -41,7 +46,25 @@ def force(target: str, csrc: Path) -> dict[str, Any]:
         _rocm(device)
     else:
         raise ValueError(f"no such platform: {target}")
-    return {"operators_defined": defined, "operators_refused": len(refused), "forced": target}
+    return facts | {"forced": target}
+
+
+def stand_in(csrc: Path, family: str, *, supported: bool) -> dict[str, Any]:
+    """Let vLLM import without its compiled extensions: empty modules, and operators that are schemas."""
+    for name in _EXTENSIONS:
+        sys.modules.setdefault(f"vllm.{name}", types.ModuleType(f"vllm.{name}"))
+    defined, refused = define(csrc, family, supported=supported)
+    return {"operators_defined": defined, "operators_refused": len(refused)}
+
+
+def without_extensions(root: str, csrc: str | None) -> dict[str, Any]:
+    """On a device: stand in for the compiled extensions where the overlay has none."""
+    if csrc is None or any(Path(root, "vllm").glob("*.so")):
+        return {}
+    family = "rocm" if torch.version.hip else "cuda"
+    # These choose themselves by capability alone and would call operators that are schemas here.
+    os.environ["VLLM_DISABLED_KERNELS"] = ",".join(_COMPILED_KERNELS)
+    return stand_in(Path(csrc), family, supported=False)
 
 
 def _common(base: type[Any], capability: tuple[int, int], name: str, memory: int, units: int) -> Any:

@@ -154,26 +154,42 @@ def engine_config(
     return EngineArgs(**(arguments | more)).create_engine_config(UsageContext.LLM_CLASS)
 
 
+def on_device(device: str) -> dict[str, Any]:
+    """Engine options without compiled vLLM: PyTorch's own operators, on a device Triton's attention."""
+    options: dict[str, Any] = {"compilation_config": {"custom_ops": ["none"]}}
+    if device != "cpu":
+        options["attention_backend"] = "TRITON_ATTN"
+    return options
+
+
 _groups: list[bool] = []
 
 
 def distributed(config: Any, *, backend: str = "gloo") -> None:
-    """Make the process groups of a world of one, once; many layers ask for them when built."""
-    if _groups:
+    """Make the process groups of a world of one; layers ask for them when they are built.
+
+    The group that experts ask for exists only if the model it was made for has experts.
+    """
+    experts = bool(getattr(config.model_config, "is_moe", False))
+    if _groups and (_groups[-1] or not experts):
         return
     from vllm.config import set_current_vllm_config
     from vllm.distributed import init_distributed_environment, initialize_model_parallel
+    from vllm.distributed.parallel_state import destroy_model_parallel
 
     with set_current_vllm_config(config):
-        init_distributed_environment(
-            world_size=1,
-            rank=0,
-            local_rank=0,
-            distributed_init_method=f"file://{tempfile.mktemp(prefix='dtypefix-rendezvous-')}",
-            backend=backend,
-        )
+        if _groups:
+            destroy_model_parallel()
+        else:
+            init_distributed_environment(
+                world_size=1,
+                rank=0,
+                local_rank=0,
+                distributed_init_method=f"file://{tempfile.mktemp(prefix='dtypefix-rendezvous-')}",
+                backend=backend,
+            )
         initialize_model_parallel(1, 1)
-    _groups.append(True)
+    _groups.append(experts)
 
 
 @contextlib.contextmanager

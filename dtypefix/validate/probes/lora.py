@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .flip import HEIGHT, PREFIX, TOKENS, WIDTH, flipped_methods
+from .forced import without_extensions
 from .harness import (
     default_dtype,
     distributed,
@@ -20,6 +21,7 @@ from .harness import (
     exact_values,
     fill,
     name_of,
+    on_device,
     prepare,
     write_models,
 )
@@ -34,6 +36,8 @@ def main(request: str) -> None:
     device = session.request.get("device", "cpu")
     if device == "cpu":
         interpret_triton()
+    else:
+        session.fact(**without_extensions(session.root, session.request.get("csrc")))
     prepare(session, device=device)
     session.fact(triton="interpreter" if device == "cpu" else "compiled")
     folders = write_models(session.request["models"])
@@ -48,6 +52,7 @@ def main(request: str) -> None:
                 enable_lora=True,
                 max_lora_rank=RANK,
                 max_loras=1,
+                **on_device(device),
             )
             distributed(config, backend="gloo" if device == "cpu" else "nccl")
             outcome["model_dtype"] = name_of(config.model_config.dtype)

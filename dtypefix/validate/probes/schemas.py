@@ -23,16 +23,18 @@ _DEFINITION = re.compile(rf"(\w+)\.def\(\s*((?:{_STRING}\s*)+)\s*[,)]")
 _alive: list[torch.library.Library] = []
 
 
-def define(csrc: Path, family: str) -> tuple[int, list[str]]:
+def define(csrc: Path, family: str, *, supported: bool) -> tuple[int, list[str]]:
     """Define every operator that the binding files under ``csrc`` declare for a device family.
 
     Args:
         csrc: the tree's folder of compiled sources.
         family: ``cuda`` or ``rocm``; ROCm builds most of CUDA's operators and adds its own.
+        supported: what an operator answers whose name asks whether something is supported: yes where
+            no kernel is to run, so that the choices of a whole build are made; no on a device without
+            compiled kernels.
 
     Returns:
-        How many were defined, and those that were not with the reason. An operator whose name asks
-        whether something is supported answers yes: an assumption the report states.
+        How many were defined, and those that were not with the reason.
     """
     defined, refused = 0, []
     for file in sorted(csrc.rglob("torch_bindings.cpp")):
@@ -53,7 +55,7 @@ def define(csrc: Path, family: str) -> tuple[int, list[str]]:
                 library = torch.library.Library(space, "FRAGMENT")
                 library.define(schema)
                 if "-> bool" in schema and "supports" in name:
-                    library.impl(name, lambda *_: True, "CompositeExplicitAutograd")
+                    library.impl(name, lambda *_: supported, "CompositeExplicitAutograd")
             except RuntimeError as error:
                 refused.append(f"{space}::{name}: {str(error).splitlines()[0][:120]}")
                 continue

@@ -138,7 +138,9 @@ def _parts(rows: Sequence[Row]) -> Iterator[str]:
     flips = [
         case
         for case in planning.flip_cases()
-        if case["name"] in schemes and not case["quantization"] and "dtype" not in case
+        if case["name"] in schemes
+        and not (case["quantization"] or case["deprecated"])
+        and "dtype" not in case
     ]
     if not combiners and not flips:
         return

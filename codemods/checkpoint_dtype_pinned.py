@@ -1,0 +1,143 @@
+"""The checkpoint's own dtype is given where the model's is meant, so that ``--dtype`` is ignored."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from dtypefix.analysis.carried import carried_dtype
+from dtypefix.analysis.dtype_use import use_of
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.reaching import parameter_default
+from dtypefix.edits.arguments import drop_argument
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Applicability, Evidence, Fix
+
+MODELS = re.compile(r"(^|/)(models|layers)/(?!.*(ops|kernels|quantization)/)")
+CONFIG = re.compile(r"(^|[._])((hf_|hf_text_|text_|vision_|audio_|llm_)?config)$")
+ENGINE = re.compile(r"(vllm|model|cache|parallel|quant|lora|moe|scheduler|device|load)_config")
+PRETRAINED = re.compile(r"Pre[Tt]rained(Tokenizer)?Config|^transformers\.")
+OWN = "vllm.config."
+READS = frozenset({"dtype", "torch_dtype"})
+SINKS = frozenset({"dtype", "params_dtype", "out_dtype", "torch_dtype"})
+LOADS = re.compile(r"load|warmup")
+DROPPABLE = re.compile(r"^torch\.(empty|zeros|ones|full|rand|randn|tensor|eye)$")
+
+
+class CheckpointDtypePinned(Rule):
+    """Reports the read of the checkpoint's dtype."""
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """Reads of ``config.dtype`` and ``config.torch_dtype`` in classes of model and layer code."""
+        if not MODELS.search(module.path):
+            return
+        for node in module.nodes():
+            if _is_read(node) and module.enclosing_class(node) is not None:
+                yield node
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        """Examine one read."""
+        read = self.context.ast_of(node) if node.attr.value in READS else None
+        if not isinstance(read, ast.Attribute) or not _is_read(read) or not MODELS.search(self.module.path):
+            return
+        function = self.module.enclosing_function(read)
+        if function is None or LOADS.search(function.name) or not self._is_checkpoint(read.value):
+            return
+        use = use_of(self.module, read)
+        sink = self._sink(use)
+        if use is None or sink is None:
+            return
+        path, text = self.module.path, ast.unparse(read)
+        evidence = [
+            Evidence(path, read.lineno, f"`{text}` is what the checkpoint was saved in"),
+            Evidence(path, use.lineno, f"it decides {sink}"),  # type: ignore[attr-defined]
+        ]
+        carried = carried_dtype(self.module, read)
+        if carried is not None:
+            name = carried.arg if isinstance(carried, ast.arg) else ast.unparse(carried)
+            evidence.append(Evidence(path, carried.lineno, f"`{name}` has the model's dtype"))
+        fix, reason = self._fix(read, function)
+        self.context.report(
+            read,
+            level="warning",
+            message=f"{text} is the checkpoint's dtype: {sink} does not follow --dtype",
+            evidence=evidence,
+            fix=fix,
+            unfixed_reason=reason,
+        )
+
+    def _is_checkpoint(self, config: ast.expr) -> bool:
+        """Whether a name like ``config`` can be the checkpoint's configuration, by its annotation."""
+        if not isinstance(config, ast.Name):
+            return True
+        function = self.module.enclosing_function(config)
+        for argument in (*function.args.args, *function.args.kwonlyargs) if function is not None else ():
+            if argument.arg != config.id or argument.annotation is None:
+                continue
+            found = self.project.resolve_class(self.module, argument.annotation)
+            if found is None:
+                return not (self.project.qualified(self.module, argument.annotation) or "").startswith(OWN)
+            names = [found.dotted, *found.unresolved_bases]
+            return any(PRETRAINED.search(name) for name in names)
+        return True
+
+    def _sink(self, use: ast.AST | None) -> str | None:
+        """What the dtype decides, in words; None when it is not used as one."""
+        parent = self.module.parents.get(use) if use is not None else None
+        while isinstance(parent, ast.IfExp | ast.BoolOp):
+            parent = self.module.parents.get(parent)
+        if isinstance(parent, ast.Assign):
+            target = ast.unparse(parent.targets[0])
+            return f"`{target}`" if target.endswith("dtype") and "." in target else None
+        named = isinstance(parent, ast.keyword) and parent.arg in SINKS
+        call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call):
+            return None
+        cast = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+        if not (named or cast):
+            return None
+        shown = call.func.value if cast and isinstance(call.func, ast.Attribute) else call.func
+        return f"the dtype of `{ast.unparse(shown)[:60]}`"
+
+    def _fix(self, read: ast.Attribute, function: FunctionNode) -> tuple[Fix | None, str | None]:
+        """Drop the keyword of a constructor's call, where leaving it out means the default dtype."""
+        parent = self.module.parents.get(read)
+        if isinstance(parent, ast.IfExp):
+            parent = self.module.parents.get(parent)
+        call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else None
+        if (
+            not isinstance(parent, ast.keyword)
+            or not isinstance(call, ast.Call)
+            or function.name != "__init__"
+        ):
+            return None, "no expression here is known to hold the model's dtype"
+        kind = self._may_drop(call, parent.arg or "")
+        if kind is None:
+            return None, f"what `{ast.unparse(call.func)}` does without {parent.arg} is not in reach"
+        edit = drop_argument(self.module, call, parent)
+        return Fix(kind, f"drop {parent.arg}: the model loader sets the default dtype", (edit,)), None
+
+    def _may_drop(self, call: ast.Call, keyword: str) -> Applicability | None:
+        if DROPPABLE.search(self.project.qualified(self.module, call.func) or ""):
+            return "safe"
+        cls = self.project.resolve_class(self.module, call.func)
+        init = cls.method("__init__") if cls is not None else None
+        default = parameter_default(init[1], keyword) if init is not None else None
+        return "unsafe" if isinstance(default, ast.Constant) and default.value is None else None
+
+
+def _is_read(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Attribute) or node.attr not in READS or not isinstance(node.ctx, ast.Load):
+        return False
+    base = ast.unparse(node.value) if isinstance(node.value, ast.Name | ast.Attribute) else ""
+    return CONFIG.search(base) is not None and not ENGINE.search(base.rpartition(".")[2])
+
+
+__getattr__ = codemod_command(
+    __name__,
+    "Take the model's dtype where the checkpoint's own is given.",
+)

@@ -1,0 +1,235 @@
+"""The ways in which an argument can break an operator's contract, each as one question.
+
+They serve the rule ``kernel-argument-dtype`` and are apart from it only for their size.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
+from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.origins import Form, Kind
+
+SHORT = 6
+FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+def faults(bound: Bound) -> Iterator[Fault]:
+    """What is wrong with the arguments of a call, the surest first."""
+    seen: set[int] = set()
+    questions = (_forbidden, _unequal, mixed_with_cache, _half_converted, _untied, _strict, _roles, _siblings)
+    for question in questions:
+        for fault in question(bound):
+            if id(fault.argument) not in seen:
+                seen.add(id(fault.argument))
+                yield fault
+
+
+def _forbidden(bound: Bound) -> Iterator[Fault]:
+    """A dtype that is known, and not among those that the operator takes."""
+    for name, allowed in bound.contract.allowed(bound.given).items():
+        value = bound.value(name)
+        real = bound.real(name)
+        if value.form is not Form.TENSOR or not real or any(o.kind is not Kind.LITERAL for o in real):
+            continue
+        if all(o.detail not in allowed for o in real):
+            yield Fault(
+                bound.given[name],
+                "error",
+                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, which is {value.describe()}",
+                (value,),
+                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
+                "more than one dtype would do",
+            )
+
+
+def _unequal(bound: Bound) -> Iterator[Fault]:
+    """Two arguments that must have one dtype and certainly have two."""
+    for group in groups(bound):
+        known = [n for n in group if bound.value(n).literal and bound.value(n).form is Form.TENSOR]
+        for name in known[1:]:
+            first = bound.value(known[0])
+            if bound.value(name).literal != first.literal:
+                yield Fault(
+                    bound.given[name],
+                    "error",
+                    f"{wants(bound, known[0], name)}: "
+                    f"{first.describe()} meets {bound.value(name).describe()}",
+                    (first, bound.value(name)),
+                )
+
+
+def _half_converted(bound: Bound) -> Iterator[Fault]:
+    """One argument of a group is cast to a dtype written here, another is left as it came."""
+    for group in groups(bound):
+        cast = [
+            n
+            for n in group
+            if bound.value(n).literal in FLOATING
+            and bound.flow.casts(bound.given[n])
+            and not bound.is_tested(n)
+        ]
+        for name in group:
+            if cast and bound.plain(name) and not bound.is_tested(name):
+                yield Fault(
+                    bound.given[name],
+                    "warning",
+                    f"{wants(bound, cast[0], name)}: the former is cast to "
+                    f"{bound.value(cast[0]).describe()}, the latter stays as it comes",
+                    (bound.value(cast[0]), bound.value(name)),
+                    f"torch.{bound.value(cast[0]).literal}",
+                )
+
+
+def _untied(bound: Bound) -> Iterator[Fault]:
+    """One pair of arguments is brought to one dtype in the call, its twin pair is not."""
+    pairs = list(groups(bound))
+    tied = [g for g in pairs if len(g) > 1 and any(_ties(bound, n) for n in g)]
+    if not tied:
+        return
+    for group in pairs:
+        if group in tied or len(group) < 2 or any(bound.is_tested(n) or not _open(bound, n) for n in group):
+            continue
+        one, two = group[0], group[1]
+        if not bound.value(one).origins & bound.value(two).origins:
+            yield Fault(
+                bound.given[two],
+                "warning",
+                f"{wants(bound, one, two)}, as for `{tied[0][0]}` and "
+                f"`{tied[0][1]}`, but only the latter two are brought to one",
+                (bound.value(one), bound.value(two)),
+            )
+
+
+def _ties(bound: Bound, name: str) -> bool:
+    return any(
+        isinstance(a, ast.Attribute) and a.attr == "dtype"
+        for cast in bound.flow.casts(bound.given[name])
+        if any(cast is n for n in ast.walk(bound.given[name]))
+        for a in (*cast.args, *(k.value for k in cast.keywords))
+    )
+
+
+def _open(bound: Bound, name: str) -> bool:
+    real = bound.real(name)
+    return bool(real) and all(o.foreign for o in real)
+
+
+def _strict(bound: Bound) -> Iterator[Fault]:
+    """An argument that callers are known to hand over in another dtype, and nothing looks at it."""
+    for name, allowed in bound.contract.allowed(bound.given).items():
+        if name not in bound.contract.strict or bound.is_tested(name):
+            continue
+        value = bound.value(name)
+        real = bound.real(name)
+        if real and all(o.kind is Kind.MODEL or (o.foreign and o.kind is not Kind.OUTPUT) for o in real):
+            if len(allowed) == 1 and not _model_dtypes_are(bound, allowed):
+                yield Fault(
+                    bound.given[name],
+                    "warning",
+                    f"`{bound.contract.op}` takes only {_either(allowed)} for `{name}`: {bound.contract.why}",
+                    (value,),
+                    f"torch.{allowed[0]}",
+                )
+
+
+def _model_dtypes_are(bound: Bound, allowed: tuple[str, ...]) -> bool:
+    """Whether the backends of the file say which model dtypes they take, and all of these are allowed."""
+    values = class_values(bound.flow.module, "supported_dtypes")
+    found = {n.attr for value in values for n in ast.walk(value) if isinstance(n, ast.Attribute)}
+    found -= {"dtype"}
+    return bool(found) and found <= set(allowed)
+
+
+def _roles(bound: Bound) -> Iterator[Fault]:
+    """Float32 router weights in a group with activations."""
+    for group in groups(bound):
+        tokens = [n for n in group if _named(bound, n, "activations")]
+        for name in group:
+            if tokens and _named(bound, name, "float32") and not bound.is_tested(name):
+                yield Fault(
+                    bound.given[name],
+                    "warning",
+                    f"{wants(bound, tokens[0], name)}: router weights are float32, activations have the "
+                    "model dtype",
+                    (bound.value(tokens[0]), bound.value(name)),
+                    f"{ast.unparse(root(bound.given[tokens[0]]))}.dtype",
+                )
+
+
+def _siblings(bound: Bound) -> Iterator[Fault]:
+    """An argument that every other call of the operator in the file, or another branch, casts."""
+    partners = {n: group[0] for group in groups(bound) for n in group[1:]}
+    for name in {**partners, **bound.contract.allowed(bound.given)}:
+        if not bound.plain(name) or bound.is_tested(name):
+            continue
+        partner = partners.get(name)
+        if partner is not None and bound.value(name).origins & bound.value(partner).origins:
+            continue
+        others = _others(bound, name)
+        if others and all(_casts(other) for other in others):
+            what = f"the same is cast for `{name}` in the other calls of this file, and not here"
+        elif bound.contract.attention and partner is not None and matched_elsewhere(bound, partner):
+            what = f"another branch brings the cache to the dtype of `{partner}`, `{name}` stays as it comes"
+        else:
+            continue
+        yield Fault(bound.given[name], "warning", f"`{bound.contract.op}`: {what}", (bound.value(name),))
+
+
+def _others(bound: Bound, name: str) -> list[ast.expr]:
+    """What other calls of the operator in the file give for an argument, if it is of the same name."""
+    found = []
+    tails = {o.detail.partition("[")[0].rpartition(".")[2] for o in bound.real(name)}
+    for call in bound.siblings:
+        given = (bound.contract.bind(call) or {}).get(name) if call is not bound.call else None
+        if given is None or isinstance(given, ast.Constant):
+            continue
+        said = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(given)}
+        if tails & said:
+            found.append(given)
+    return found
+
+
+def _casts(expr: ast.expr) -> bool:
+    """Whether an expression casts, as written, what it is made of."""
+    arms = (expr.body, expr.orelse) if isinstance(expr, ast.IfExp) else (expr,)
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and (
+            n.func.attr in ("float", "int", "long", "half", "bfloat16")
+            or (
+                n.func.attr == "to"
+                and any("dtype" in ast.unparse(k) or "torch." in ast.unparse(k) for k in n.args)
+            )
+            or (n.func.attr == "to" and any(k.arg == "dtype" for k in n.keywords))
+        )
+        for arm in arms
+        for n in ast.walk(arm)
+    )
+
+
+def _named(bound: Bound, name: str, role: str) -> bool:
+    real = bound.real(name)
+    return bool(real) and all(o.foreign and o.detail.rpartition(".")[2] in bound.roles[role] for o in real)
+
+
+def _either(dtypes: tuple[str, ...]) -> str:
+    return " or ".join(f"`torch.{d}`" for d in dtypes)
+
+
+def hands_on(module: Module, call: ast.Call) -> bool:
+    """Whether a call only hands on the parameters of a wrapper, whose callers are to be asked."""
+    function = module.enclosing_function(call)
+    if function is None or function.name.startswith(("forward", "apply")):
+        return False
+    statements = [
+        s for s in function.body if not isinstance(s, ast.Assert | ast.Import | ast.ImportFrom | ast.Raise)
+    ]
+    parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    given = [*call.args, *(k.value for k in call.keywords)]
+    names = [a for a in given if isinstance(a, ast.Name)]
+    return len(statements) <= SHORT and len(names) == len(given) and {n.id for n in names} <= parameters

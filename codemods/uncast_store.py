@@ -1,0 +1,166 @@
+"""A tensor is stored into places of another whose dtype something else decided."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from dtypefix.analysis.evidence import evidence_at, evidence_of
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.naming import holds_activations, subject
+from dtypefix.analysis.origins import Form, Kind, Value
+from dtypefix.analysis.stores import (
+    SOURCE,
+    Store,
+    callers_agree,
+    disagree,
+    imports_kernel_language,
+    made_of,
+    scaled_back,
+    stores,
+)
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Edit, Evidence, Fix
+
+TENSOR_INDEX = re.compile(r"mask|^is_|indices|_tensor$|(^|_)dest$|_slots$|_positions?$|_mapping$")
+
+
+class UncastStore(Rule):
+    """Compares both sides of each store that torch refuses when the dtypes differ."""
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """Indexed stores between things that are named like activations, and dequantising casts."""
+        if not imports_kernel_language(module):
+            for store in stores(module.tree):
+                if holds_activations(subject(store.target), subject(store.value)) and (
+                    not store.indices or any(_may_index(i) for i in store.indices)
+                ):
+                    yield store.node
+            yield from (n for n in module.nodes() if isinstance(n, ast.Call) and scaled_back(n) is not None)
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        """Examine ``target[index] = value``."""
+        if not isinstance(node.targets[0].target, cst.Subscript):
+            return
+        found = self.context.ast_of(node)
+        if isinstance(found, ast.Assign):
+            self._examine(found)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """Examine ``target.index_copy_(…)`` and its like, and casts of dequantised values."""
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in {"to", *SOURCE}:
+            return
+        found = self.context.ast_of(node)
+        if isinstance(found, ast.Call):
+            self._examine(found)
+            if scaled_back(found) is not None:
+                self._dequantised(found)
+
+    def _examine(self, node: ast.Assign | ast.Call) -> None:
+        store = next((s for s in stores(node) if s.node is node), None)
+        if (
+            store is None
+            or not holds_activations(subject(store.target), subject(store.value))
+            or self.module.enclosing_function(node) is None
+        ):
+            return
+        flows = self.project.flows(self.module)
+        if store.indices and not any(self._indexes(index) for index in store.indices):
+            return
+        target, value = flows.value(store.target), made_of(flows.at(node), flows.value(store.value))
+        if not disagree(target, value) or callers_agree(flows, store):
+            return
+        where, what = ast.unparse(store.target), ast.unparse(store.value)
+        what = what if len(what) < 60 else "a tensor"
+        sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
+        self.context.report(
+            node,
+            level="error" if sure else "warning",
+            message=f"{what} is stored into {where} without a cast to its dtype",
+            evidence=[
+                *evidence_of(value, self.module),
+                *evidence_of(target, self.module, 2),
+                evidence_at(
+                    store.value,
+                    self.module,
+                    f"the value has {value.describe()}, the target {target.describe()}: torch wants one",
+                ),
+            ],
+            fix=self._fix(store),
+            unfixed_reason=None if _plain(store.target) else "the target's dtype has no short name here",
+        )
+
+    def _indexes(self, index: ast.expr) -> bool:
+        """Whether an index is a tensor, so that torch compares dtypes rather than converting."""
+        value: Value = self.project.flows(self.module).value(index)
+        if value.form is Form.ANY:
+            last = (
+                index.attr
+                if isinstance(index, ast.Attribute)
+                else index.id
+                if isinstance(index, ast.Name)
+                else ""
+            )
+            return bool(TENSOR_INDEX.search(last))
+        return value.form is Form.TENSOR
+
+    def _fix(self, store: Store) -> Fix | None:
+        if not _plain(store.target):
+            return None
+        cast = f".to({ast.unparse(store.target)}.dtype)"
+        start, end = self.module.byte_range(store.value)
+        edits = [Edit(end, end, cast)]
+        if not isinstance(store.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+            edits = [Edit(start, start, "("), Edit(end, end, f"){cast}")]
+        return Fix("safe", f"cast to {ast.unparse(store.target)}.dtype", tuple(edits))
+
+    def _dequantised(self, call: ast.Call) -> None:
+        """A value multiplied by its scale in float32 and cast back to the dtype that it was loaded in."""
+        flows = self.project.flows(self.module)
+        scaled = scaled_back(call)
+        loaded = flows.at(call).plain(call).only
+        if (
+            scaled is None
+            or loaded is None
+            or loaded.kind is not Kind.OUTPUT
+            or not loaded.detail.endswith(".load")
+        ):
+            return
+        if loaded not in flows.at(call).plain(scaled).origins:
+            return
+        line = loaded.at[0]
+        self.context.report(
+            call,
+            level="warning",
+            message="a dequantised value is cast back to the dtype that it was loaded in",
+            evidence=[
+                Evidence(
+                    self.module.path, line, "the quantised value is loaded here, in the dtype of its pointer"
+                ),
+                evidence_at(call, self.module, "its scaled value is rounded to that dtype again"),
+            ],
+            unfixed_reason="cast to the element type of the pointer that it is stored through",
+        )
+
+
+def _may_index(index: ast.expr) -> bool:
+    """Whether an index can be a tensor, by its syntax: not a loop variable, a key or an offset."""
+    if isinstance(index, ast.Name | ast.Attribute):
+        return len(subject(index)) > 3 and not re.search(r"(^|_)(key|name|idx|id|i|layer)$", subject(index))
+    return isinstance(index, ast.Compare | ast.Call | ast.Subscript) or (
+        isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)
+    )
+
+
+def _plain(expr: ast.expr) -> bool:
+    return isinstance(expr, ast.Name) or (isinstance(expr, ast.Attribute) and _plain(expr.value))
+
+
+__getattr__ = codemod_command(
+    __name__,
+    "Cast what is stored by index to the dtype of the tensor it is stored into.",
+)
