@@ -112,7 +112,7 @@ def _use(module: Module, node: ast.AST, platform: set[str]) -> Use | None:
         keyed = ast.unparse(argument).endswith("quant_key.dtype")
         told = isinstance(argument, ast.Name) and argument.id in ("quant_dtype", "fp8_dtype")
         function = module.enclosing_function(node)
-        if told and function is not None and "get_fp8_min_max" not in module.text(function):
+        if told and function is not None and _scales_to_limit(module.text(function)):
             return Use(
                 node, "takes the format's own limit, 240 for e4m3fnuz, where vLLM uses 224", weak=not inside
             )
@@ -121,6 +121,11 @@ def _use(module: Module, node: ast.AST, platform: set[str]) -> Use | None:
                 node, "takes 240 for the largest value of e4m3fnuz, which loses accuracy; vLLM uses 224"
             )
     return None
+
+
+def _scales_to_limit(text: str) -> bool:
+    """Whether a function derives a scale from data and a format's limit, and not from vLLM's own limits."""
+    return "get_fp8_min_max" not in text and bool(re.search(r"amax|aminmax|\.abs\(\)", text))
 
 
 def _named(module: Module, node: ast.Attribute) -> Use | None:
