@@ -40,8 +40,10 @@ class IndexWidth(Rule):
             if isinstance(node, ast.IfExp) and kernels:
                 arms = (node.body, node.orelse)
                 if any(isinstance(arm, ast.Constant) for arm in arms):
-                    if any(isinstance(arm, ast.Call) and last_name(arm.func) == "load" for arm in arms):
-                        yield node
+                    function = module.enclosing_function(node)
+                    if isinstance(function, FunctionNode) and is_kernel(function):
+                        if widths.literal_beside_load(node, function):
+                            yield node
                 elif isinstance(parent := module.parents[node], ast.Call) and launched(parent):
                     yield node
             elif isinstance(node, ast.Call):
@@ -52,7 +54,9 @@ class IndexWidth(Rule):
                     if kernels and not typed and isinstance(module.parents[node], ast.Assign):
                         inherited.append(node)
                 elif name == TO_DEVICE or (name == "tensor" and pointers):
-                    if not typed and node.args:
+                    function = module.enclosing_function(node)
+                    find = widths.array_from_elsewhere if name == TO_DEVICE else widths.addresses
+                    if not typed and node.args and function is not None and find(function, node.args[0]):
                         yield node
                 elif OPS.search(name):
                     yield node
