@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vllm bench-history lint format clean
+.PHONY: help demo test test-vllm bench-history lint docs format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,9 +37,13 @@ lint: $(READY)  ## Check style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+docs: $(READY)  ## Build the site from docs/ and the rule pages into site/
+	$(BIN)/python -m pip install --quiet --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 format: $(READY)  ## Put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean:  ## Remove the environment and the caches of the tools
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache

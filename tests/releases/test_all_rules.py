@@ -1,4 +1,4 @@
-"""All rules on vLLM 0.33.0: places that must be found, places that must stay silent, and how many there are."""
+"""All rules on vLLM 0.33.0: what must be found, what must stay silent, and how many there are."""
 
 from __future__ import annotations
 
