@@ -33,11 +33,7 @@ class HardCodedFp8Format(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """The first use in each function that fixes a format, and the conversions of weights."""
         seen: set[ast.AST] = set()
-<<<<<<< HEAD
         for node in module.nodes(ast.Attribute, ast.Constant, ast.Call):
-=======
-        for node in module.nodes():
->>>>>>> main
             if isinstance(node, ast.Call) and last_name(node.func) == CONVERT:
                 if fp8_formats.converted_unseen(module, node):
                     yield node
@@ -117,8 +113,8 @@ class HardCodedFp8Format(Rule):
         return "nothing in reach tells the platform's format"
 
     def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
-        for node in self.module.nodes():
-            if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
+        for node in self.module.nodes(ast.Call):
+            if last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None
 
