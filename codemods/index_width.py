@@ -193,7 +193,8 @@ class IndexWidth(Rule):
         """Report a place; ``pin`` is a dtype to pass as a new last keyword, where that is simple."""
         if pin:
             end = self.module.byte_range(at)[1] - 1
-            if not self.module.source[:end].rstrip().endswith(b","):
+            known = self.project.imports(self.module).from_modules().get("torch") == "torch"
+            if known and not self.module.source[:end].rstrip().endswith(b","):
                 edit = Edit(end, end, f", dtype={pin}")
         fix = Fix("unsafe", f"make it {pin or 'torch.int32'}", (edit,)) if edit else None
         evidence = [Evidence(self.module.path, node.lineno, text) for node, text in steps]
