@@ -13,6 +13,7 @@ from dtypefix.analysis.carried import carried_dtype, partner_dtype
 from dtypefix.analysis.literal_dtype import HalfLiteral, Role, asks_first, half_literal, half_nodes
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.reaching import parameter_names
+from dtypefix.analysis.walking import walk
 from dtypefix.edits.arguments import drop_argument
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -138,7 +139,7 @@ def _ignores_parameter(module: Module, literal: HalfLiteral) -> str | None:
     allocates = literal.role in (Role.ALLOCATION, Role.PARAMETER, Role.VARIABLE)
     if not allocates or "params_dtype" not in parameter_names(function):
         return None
-    if any(isinstance(n, ast.Name) and n.id == "params_dtype" for n in ast.walk(function)):
+    if any(isinstance(n, ast.Name) and n.id == "params_dtype" for n in walk(function)):
         return None
     # A format that supports one activation dtype only may well write it out.
     supported = ONE_SUPPORTED.search(module.source)

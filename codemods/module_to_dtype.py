@@ -11,6 +11,7 @@ import libcst as cst
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import QUANT_CONFIG
 from dtypefix.analysis.reaching import bindings
+from dtypefix.analysis.walking import walk
 from dtypefix.analysis.witness import path_of
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
@@ -102,7 +103,7 @@ class ModuleToDtype(Rule):
     def _sibling(self, call: ast.Call) -> ast.Call | None:
         """Another cast of the same function that a test for quantisation guards."""
         function = self.module.enclosing_function(call)
-        for node in ast.walk(function) if function is not None else ():
+        for node in walk(function) if function is not None else ():
             if isinstance(node, ast.Call) and node is not call and _cast(node) and self._is_guarded(node):
                 return node
         return None
@@ -136,7 +137,7 @@ def _has_config(call: ast.Call) -> bool:
 
 
 def _configured(function: FunctionNode) -> Iterator[ast.Call]:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and _has_config(node):
             yield node
 

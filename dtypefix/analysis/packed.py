@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dtypefix.analysis.classes import AttributeValue, ClassRef, Construction
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import bindings, parameter_names
+from dtypefix.analysis.walking import walk
 from dtypefix.analysis.witness import path_of
 from dtypefix.findings import Evidence
 
@@ -185,5 +186,5 @@ def _is_none(module: Module, expr: ast.expr) -> bool:
 
 
 def _in_order(function: FunctionNode) -> list[ast.stmt]:
-    statements = [n for n in ast.walk(function) if isinstance(n, ast.stmt)]
+    statements = [n for n in walk(function) if isinstance(n, ast.stmt)]
     return sorted(statements, key=lambda n: (n.lineno, n.col_offset))
