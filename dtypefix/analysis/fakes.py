@@ -14,7 +14,7 @@ from dtypefix.analysis.scopes import last_name
 
 def registrations(module: Module, names: frozenset[str]) -> Iterator[tuple[FunctionNode, FunctionNode]]:
     """Pairs of a kernel and its fake that a file registers together, both defined in it."""
-    functions = {f.name: f for f in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef)}
+    functions: dict[str, FunctionNode] = {f.name: f for f in module.nodes(ast.FunctionDef)}
     for fake in module.nodes(ast.FunctionDef):
         for decorator in fake.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
