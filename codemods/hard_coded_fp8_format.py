@@ -33,7 +33,7 @@ class HardCodedFp8Format(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """The first use in each function that fixes a format, and the conversions of weights."""
         seen: set[ast.AST] = set()
-        for node in module.nodes():
+        for node in module.nodes(ast.Attribute, ast.Constant, ast.Call):
             if isinstance(node, ast.Call) and last_name(node.func) == CONVERT:
                 if fp8_formats.converted_unseen(module, node):
                     yield node

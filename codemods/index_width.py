@@ -36,7 +36,7 @@ class IndexWidth(Rule):
         pointers = b"data_ptr()" in module.source
         inherited: list[ast.Call] = []
         launching: set[ast.AST | None] = set()
-        for node in module.nodes():
+        for node in module.nodes(ast.IfExp, ast.Call):
             if isinstance(node, ast.IfExp) and kernels:
                 arms = (node.body, node.orelse)
                 if any(isinstance(arm, ast.Constant) for arm in arms):

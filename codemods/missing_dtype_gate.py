@@ -27,7 +27,7 @@ class MissingDtypeGate(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Selectors, eligibility tests, functions that set several gates, and fusions without a check."""
-        for node in module.nodes():
+        for node in module.nodes(ast.FunctionDef, ast.Assign, ast.If, ast.Call):
             if isinstance(node, FunctionNode):
                 several = len(list(gates.gates(node))) > 1
                 if several or gates.selects(node) or gates.tests_tensor(node) is not None:

@@ -29,7 +29,7 @@ class PrecisionChoice(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Narrowed accumulators, kept or folded scales, products of weights, dtypes that nobody reads."""
-        for node in module.nodes():
+        for node in module.nodes(ast.AugAssign, ast.BinOp, ast.Call, ast.FunctionDef):
             if isinstance(node, ast.AugAssign):
                 if isinstance(node.target, ast.Name) and b"triton" in module.source:
                     function = module.enclosing_function(node)
