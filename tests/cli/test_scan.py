@@ -113,7 +113,7 @@ def test_standard_input_is_reported_under_the_given_name(run, tmp_path: Path) ->
     [
         (["--select", "demo-cal"], "did you mean 'demo-call'"),
         (["--ignore", "nonsense-entirely"], "unknown rule or group"),
-        (["--format", "xml"], "'xml' is not one of 'text', 'json'"),
+        (["--format", "xml"], "'xml' is not one of 'text'"),
         (["-"], "--stdin-filename"),
         (["--python", "python3"], "--installed"),
         (["--installed", "--python", "no-such-python"], "no such interpreter"),
