@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from typing import TextIO
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -14,6 +13,8 @@ def width_of(out: TextIO) -> int | None:
     """How many columns ``out`` has, or None where it is no terminal and lines may be of any length."""
     if not out.isatty():
         return None
+    import shutil  # a pipe has no width to ask for
+
     return max(shutil.get_terminal_size().columns, _NARROWEST)
 
 

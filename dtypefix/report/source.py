@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import io
-import tokenize
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -21,6 +19,9 @@ class SourceText:
     @cached_property
     def encoding(self) -> str:
         """The encoding that the byte order mark or the coding cookie names; UTF-8 if it names none."""
+        import io  # neither is needed by a run that shows no code
+        import tokenize
+
         try:
             return tokenize.detect_encoding(io.BytesIO(self.data).readline)[0]
         except SyntaxError:

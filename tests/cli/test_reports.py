@@ -193,6 +193,12 @@ def test_several_files_are_written_besides_the_text(run, tree: Path) -> None:
     assert " --> a.py:2:12" in (tree / "x.txt").read_text()
 
 
+def test_colour_is_for_standard_output_and_never_for_files(run, tree: Path) -> None:
+    done = run("scan", ".", "--output-file", "x.txt", env={"FORCE_COLOR": "1"})
+    assert "\x1b[" in done.stdout
+    assert "\x1b[" not in (tree / "x.txt").read_text()
+
+
 @pytest.mark.parametrize(
     ("output", "says"),
     [

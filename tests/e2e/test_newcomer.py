@@ -63,7 +63,9 @@ def test_a_newcomer_reaches_everything_by_the_documentation(
     revision = call("git", "rev-parse", "HEAD", cwd=clone).stdout.strip()
 
     # Start: what is there, and why it matters. What is copied from elsewhere is left out.
-    found = call("dtypefix", "scan", cwd=checkout, status=1).stdout
+    page = tmp_path / "report.html"
+    found = call("dtypefix", "scan", "--output-file", str(page), cwd=checkout, status=1).stdout
+    assert page.read_text().startswith("<!doctype html>")
     assert "vllm/old.py:6:34: error ambient-out-dtype" in found
     assert "third_party" not in found
     assert "## Why it is wrong" in call("dtypefix", "explain", "ambient-out-dtype", cwd=checkout).stdout
