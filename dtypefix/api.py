@@ -26,7 +26,8 @@ class Options:
 
     ``select``, ``extend_select`` and ``ignore`` take rule names, group names and ``ALL``;
     ``packs`` are rule packages besides the installed ones, or their folders as absolute paths;
-    ``knowledge`` are further tables of facts, files or folders of them.
+    ``knowledge`` are further tables of facts, files or folders of them. Without ``obey_ignores``
+    comments silence nothing.
     """
 
     select: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Options:
     unsafe_fixes: bool = False
     packs: tuple[str, ...] = ()
     knowledge: tuple[Path, ...] = ()
+    obey_ignores: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class _Run:
         )
         self.known = frozenset(catalog.by_name)
         self._chosen: dict[frozenset[str] | None, tuple[RuleInfo, ...]] = {None: self.rules}
+        self.obey_ignores = options.obey_ignores
         self.roots = roots
         unsaved = {file.absolute: file.source for file in files if file.source is not None}
         lookup = FileLookup(roots.search, roots.base, [f.absolute for f in files], unsaved)
@@ -97,6 +100,7 @@ class _Run:
             name=name,
             is_package=is_package,
             known_rules=self.known,
+            obey_ignores=self.obey_ignores,
         )
 
 
