@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from dtypefix.analysis.contracts import Contract
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Kind, Origin, Value, item_origins
+from dtypefix.analysis.walking import walk
 from dtypefix.findings import Level
 
 LOOKS = frozenset({"dtype", "is_cpu", "is_cuda", "type"})
@@ -36,7 +37,8 @@ class Fault:
 class Bound:
     """A call with a contract: its arguments by name and what is known of their dtypes.
 
-    ``siblings`` are the calls of the same operator in the same file, this one among them.
+    ``siblings`` are the calls of the same operator in the same file, this one among them; ``known``
+    gives the dtypes of values that are made alike everywhere, by the end of their path.
     """
 
     call: ast.Call
@@ -45,6 +47,7 @@ class Bound:
     roles: Mapping[str, Any]
     given: Mapping[str, ast.expr]
     siblings: Sequence[ast.Call] = ()
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
         """What is known of an argument's dtype."""
@@ -54,9 +57,9 @@ class Bound:
     def tested(self) -> frozenset[str]:
         """Expressions whose dtype, or device, the function tests before the call, as text."""
         found = set()
-        for node in ast.walk(self.flow.node):
+        for node in walk(self.flow.node):
             if isinstance(node, ast.If | ast.IfExp | ast.Assert) and node.lineno <= self.call.lineno:
-                for inner in ast.walk(node.test):
+                for inner in walk(node.test):
                     if isinstance(inner, ast.Attribute) and inner.attr in LOOKS:
                         found.add(ast.unparse(inner.value).removesuffix(".device"))
         return frozenset(found)
@@ -64,9 +67,7 @@ class Bound:
     def is_tested(self, name: str) -> bool:
         """Whether the function looks at the dtype of an argument, or of what it is made from."""
         value = self.value(name)
-        texts = {
-            ast.unparse(n) for n in ast.walk(self.given[name]) if isinstance(n, ast.Name | ast.Attribute)
-        }
+        texts = {ast.unparse(n) for n in walk(self.given[name]) if isinstance(n, ast.Name | ast.Attribute)}
         texts |= {o.detail for o in item_origins(value)}
         return not texts.isdisjoint(self.tested)
 

@@ -24,6 +24,7 @@ from dtypefix.analysis.cache_match import (
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
@@ -164,7 +165,7 @@ def _twin(
 
 
 def _buffers(function: FunctionNode) -> list[str]:
-    names = {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
+    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
     return sorted(name for name in names if reads(function, name))
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
+from dtypefix.edits.write import write_whole
 from dtypefix.errors import UserError
 from dtypefix.findings import Finding, fingerprinted
 from dtypefix.sources.target import display_path
@@ -133,9 +133,6 @@ def save(path: Path, entries: Iterable[Entry]) -> None:
     document = {"schema": SCHEMA, "findings": [asdict(entry) for entry in sorted(set(entries))]}
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-            written = Path(scratch, path.name)
-            written.write_text(text, encoding="utf-8")
-            os.replace(written, path)
+        write_whole(path, text.encode())
     except OSError as error:
         raise UserError(f"baseline {path}: cannot be written: {error.strerror}") from None

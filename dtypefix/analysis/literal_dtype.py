@@ -25,6 +25,7 @@ class Role(StrEnum):
     PARAMETER = "parameter"
     ARGUMENT = "argument"
     ATTRIBUTE = "attribute"
+    VARIABLE = "variable"
     DEFAULT = "default"
     DOT = "dot"
 
@@ -84,9 +85,11 @@ def half_literal(module: Module, node: ast.expr) -> HalfLiteral | None:
         return None
     if isinstance(parent, ast.Assign) and function is not None:
         target = parent.targets[0]
-        if isinstance(target, ast.Attribute) and _DTYPE_NAME.search(target.attr):
-            return HalfLiteral(Role.ATTRIBUTE, node, None, ast.unparse(target), function)
-        return None
+        simple = target.attr if isinstance(target, ast.Attribute) else ast.unparse(target)
+        if not _DTYPE_NAME.search(simple):
+            return None
+        role = Role.ATTRIBUTE if isinstance(target, ast.Attribute) else Role.VARIABLE
+        return HalfLiteral(role, node, None, simple, function)
     call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or function is None:
         return None

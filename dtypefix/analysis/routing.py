@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dtypefix.analysis.classes import ClassRef, Construction
 from dtypefix.analysis.module import FunctionNode
 from dtypefix.analysis.reaching import bindings, parameter_names
+from dtypefix.analysis.walking import children, walk
 from dtypefix.analysis.witness import path_of
 from dtypefix.findings import Evidence
 
@@ -129,7 +130,7 @@ class LogitsTracer:
         return found
 
     def _returned(self, owner: ClassRef, function: FunctionNode, depth: int) -> Logits | None:
-        for node in ast.walk(function):
+        for node in walk(function):
             value = node.value if isinstance(node, ast.Return) else None
             if isinstance(value, ast.Tuple) and value.elts:
                 value = value.elts[0]
@@ -176,4 +177,4 @@ def _values(expr: ast.expr) -> Iterator[ast.AST]:
         if isinstance(node, ast.IfExp):
             todo += [node.body, node.orelse]
         elif not isinstance(node, ast.Attribute):
-            todo += [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr | ast.keyword)]
+            todo += [c for c in children(node) if isinstance(c, ast.expr | ast.keyword)]

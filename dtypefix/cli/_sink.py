@@ -187,11 +187,10 @@ def _patch_base(target: Target) -> Path:
 
 
 def _write_patch(file: Path, text: bytes) -> None:
+    from dtypefix.edits.write import write_whole
+
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as scratch:
-            written = Path(scratch, "patch")
-            written.write_bytes(text)
-            os.replace(written, file)
+        write_whole(file, text)
     except OSError as error:
         raise UserError(f"--patch {file}: cannot be written: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtypefix.analysis.walking import walk
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
 from dtypefix.engine.units import unit_nodes, unit_of
@@ -74,7 +75,7 @@ class FileContext:
     def _by_position(self) -> dict[tuple[int, int], list[ast.AST]]:
         assert self._unit is not None
         found: dict[tuple[int, int], list[ast.AST]] = {}
-        for node in ast.walk(self._unit.node):
+        for node in walk(self._unit.node):
             if hasattr(node, "lineno"):
                 found.setdefault(self.module.byte_range(node), []).append(node)
         return found
