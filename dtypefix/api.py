@@ -14,6 +14,7 @@ from dtypefix.analysis.project import DEFAULT_LINE_LENGTH, Project
 from dtypefix.edits.fix_file import Accept, FixedFile, fix_file
 from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
 from dtypefix.engine.examine import examine, problem_with_source, wanted
+from dtypefix.engine.memory import relieve
 from dtypefix.engine.suppression import MARKER
 from dtypefix.findings import FileResult, Finding, Skipped
 from dtypefix.sources.lookup import FileLookup, module_name
@@ -129,6 +130,7 @@ def scan(files: Sequence[InputFile], options: Options, roots: Roots) -> Iterator
             yield FileResult(file.path, skipped=source)
         else:
             yield run.examine(file, source)
+            relieve(run.project)
 
 
 def rewrite(
@@ -153,6 +155,7 @@ def rewrite(
             yield FixedFile(file.path, b"", b"", (), FileResult(file.path, skipped=source))
         else:
             yield fix_file(file.path, source, partial(run.examine, file), applicable, accept)
+            relieve(run.project)
 
 
 def silence(
