@@ -75,7 +75,7 @@ def _load(name: str, module_name: str) -> type[Rule]:
         module = importlib.import_module(module_name)
     except Exception as error:
         raise UserError(f"rule {name}: {module_name} does not import: {error!r}") from error
-    found = [
+    found: list[type[Rule]] = [
         value
         for value in vars(module).values()
         if issubclass(type(value), type) and issubclass(value, Rule) and value.__module__ == module_name
