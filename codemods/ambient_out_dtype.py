@@ -12,6 +12,7 @@ from dtypefix.analysis.fallback import inside_block, is_fallback, may_repeat
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.named_sinks import NamedSinks, Sink, target_name
 from dtypefix.analysis.scopes import Scope
+from dtypefix.analysis.walking import walk
 from dtypefix.edits.imports import import_edit
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -109,7 +110,7 @@ class AmbientOutDtype(Rule):
     def _config_read(self, read: ast.Call) -> ast.Attribute | None:
         """The read of ``model_config.dtype`` nearest by, in the same function or else the same class."""
         for scope in (self.module.enclosing_function(read), self.module.enclosing_class(read)):
-            nodes = ast.walk(scope) if scope is not None else ()
+            nodes = walk(scope) if scope is not None else ()
             reads = [n for n in nodes if isinstance(n, ast.Attribute) and CONFIG_READ.search(ast.unparse(n))]
             if reads:
                 return min(reads, key=lambda n: (abs(n.lineno - read.lineno), n.lineno))
@@ -143,7 +144,7 @@ class AmbientOutDtype(Rule):
 
 def _is_stored(function: FunctionNode, name: str) -> bool:
     return any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(function)
+        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(function)
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import libcst as cst
 
 from dtypefix.analysis import fp8_formats
-from dtypefix.analysis.fp8_formats import Use, last_name
-from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.platforms import cuda_only_class, deciding_test, named_after
+from dtypefix.analysis.fp8_formats import Use
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.platforms import cuda_only_class, named_after
+from dtypefix.analysis.scopes import last_name
 from dtypefix.edits.imports import import_edit
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -30,16 +31,17 @@ class HardCodedFp8Format(Rule):
 
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
-        """Names of the formats, their largest value, ``finfo`` and the conversion of weights."""
-        for node in module.nodes():
-            if isinstance(node, ast.Attribute):
-                if node.attr in fp8_formats.NAMES:
+        """The first use in each function that fixes a format, and the conversions of weights."""
+        seen: set[ast.AST] = set()
+        for node in module.nodes(ast.Attribute, ast.Constant, ast.Call):
+            if isinstance(node, ast.Call) and last_name(node.func) == CONVERT:
+                if fp8_formats.converted_unseen(module, node):
                     yield node
-            elif isinstance(node, ast.Constant):
-                if isinstance(node.value, float) and node.value == fp8_formats.LARGEST:
-                    yield node
-            elif isinstance(node, ast.Call) and last_name(node.func) in ("finfo", CONVERT):
-                yield node
+            elif fp8_formats.mentions(node):
+                scope = fp8_formats.scope_of(module, node)
+                if scope is not None and scope not in seen:
+                    seen.add(scope)
+                    yield from [use.node for use in fp8_formats.open_uses(module, scope)][:1]
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """A format by name."""
@@ -66,7 +68,7 @@ class HardCodedFp8Format(Rule):
         """Examine, once, the function or module-level statement around a node."""
         if node is None:
             return
-        scope = self.module.enclosing_function(node) or self._statement(node)
+        scope = fp8_formats.scope_of(self.module, node)
         if scope is None or scope in self._done:
             return
         self._done.add(scope)
@@ -78,20 +80,9 @@ class HardCodedFp8Format(Rule):
             self.module, node
         ):
             return
-        outer = [p for p in self.module.ancestors(scope) if isinstance(p, FunctionNode)]
-        if any(fp8_formats.settled(self.module, part) for part in (scope, *outer)):
-            return
-        found = [u for u in fp8_formats.uses(self.module, scope) if not deciding_test(self.module, u.node)]
+        found = fp8_formats.open_uses(self.module, scope)
         if found:
             self._report(scope, found)
-
-    def _statement(self, node: ast.AST) -> ast.stmt | None:
-        for parent in self.module.ancestors(node):
-            if isinstance(parent, ast.Assign | ast.AnnAssign):
-                return parent
-            if isinstance(parent, ast.stmt):
-                return None
-        return None
 
     def _report(self, scope: ast.AST, found: list[Use]) -> None:
         path = self.module.path

@@ -15,6 +15,7 @@ from dtypefix.analysis.kernels import is_kernel, kernel_of, launched, parameter_
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix, Level
 
@@ -35,12 +36,14 @@ class IndexWidth(Rule):
         pointers = b"data_ptr()" in module.source
         inherited: list[ast.Call] = []
         launching: set[ast.AST | None] = set()
-        for node in module.nodes():
+        for node in module.nodes(ast.IfExp, ast.Call):
             if isinstance(node, ast.IfExp) and kernels:
                 arms = (node.body, node.orelse)
                 if any(isinstance(arm, ast.Constant) for arm in arms):
-                    if any(isinstance(arm, ast.Call) and last_name(arm.func) == "load" for arm in arms):
-                        yield node
+                    function = module.enclosing_function(node)
+                    if isinstance(function, FunctionNode) and is_kernel(function):
+                        if widths.literal_beside_load(node, function):
+                            yield node
                 elif isinstance(parent := module.parents[node], ast.Call) and launched(parent):
                     yield node
             elif isinstance(node, ast.Call):
@@ -51,7 +54,9 @@ class IndexWidth(Rule):
                     if kernels and not typed and isinstance(module.parents[node], ast.Assign):
                         inherited.append(node)
                 elif name == TO_DEVICE or (name == "tensor" and pointers):
-                    if not typed and node.args:
+                    function = module.enclosing_function(node)
+                    find = widths.array_from_elsewhere if name == TO_DEVICE else widths.addresses
+                    if not typed and node.args and function is not None and find(function, node.args[0]):
                         yield node
                 elif OPS.search(name):
                     yield node
@@ -131,7 +136,7 @@ class IndexWidth(Rule):
         source = call.func.value
         if not isinstance(target, ast.Name) or target.id.endswith(last_name(source) or "?"):
             return
-        for launch in (n for n in ast.walk(function) if isinstance(n, ast.Call) and launched(n)):
+        for launch in (n for n in walk(function) if isinstance(n, ast.Call) and launched(n)):
             kernel = kernel_of(self.module, launch)
             names = parameter_names(kernel) if kernel is not None else []
             place = next(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Kind
+from dtypefix.analysis.walking import walk
 
 CLAIM = "supported_kv_cache_dtypes"
 
@@ -55,7 +56,7 @@ def _handled(bound: Bound) -> bool:
     if cls is not None:
         functions += [n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
     for function in functions:
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, ast.If) and "kv_cache_dtype" in ast.unparse(node.test):
                 if any(isinstance(s, ast.Raise) for s in node.body):
                     return True
@@ -68,7 +69,7 @@ def _unclaimed(bound: Bound) -> bool:
         formats = [
             c.value
             for value in class_values(module, CLAIM)
-            for c in ast.walk(value)
+            for c in walk(value)
             if isinstance(c, ast.Constant)
         ]
         if formats:
@@ -108,14 +109,14 @@ def _converts(function: ast.AST, name: str) -> bool:
         and isinstance(n.func.value, ast.Name)
         and n.func.value.id == name
         and any("dtype" in ast.unparse(a) for a in (*n.args, *(k.value for k in n.keywords)))
-        for n in ast.walk(function)
+        for n in walk(function)
     )
 
 
 def matched_elsewhere(bound: Bound, partner: str) -> bool:
     """Whether the function casts what it reads from the cache to the dtype of an argument's partner."""
     wanted = {f"{o.detail}.dtype" for o in bound.real(partner) if o.kind is Kind.PARAMETER}
-    for node in ast.walk(bound.flow.node):
+    for node in walk(bound.flow.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
             reads = ast.unparse(node.func.value)
             if any(ast.unparse(a) in wanted for a in node.args):

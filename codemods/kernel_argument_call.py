@@ -15,6 +15,7 @@ from dtypefix.analysis.contracts import Contract
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Kind, Origin, Value, item_origins
+from dtypefix.analysis.walking import walk
 from dtypefix.findings import Level
 
 LOOKS = frozenset({"dtype", "is_cpu", "is_cuda", "type"})
@@ -56,9 +57,9 @@ class Bound:
     def tested(self) -> frozenset[str]:
         """Expressions whose dtype, or device, the function tests before the call, as text."""
         found = set()
-        for node in ast.walk(self.flow.node):
+        for node in walk(self.flow.node):
             if isinstance(node, ast.If | ast.IfExp | ast.Assert) and node.lineno <= self.call.lineno:
-                for inner in ast.walk(node.test):
+                for inner in walk(node.test):
                     if isinstance(inner, ast.Attribute) and inner.attr in LOOKS:
                         found.add(ast.unparse(inner.value).removesuffix(".device"))
         return frozenset(found)
@@ -66,9 +67,7 @@ class Bound:
     def is_tested(self, name: str) -> bool:
         """Whether the function looks at the dtype of an argument, or of what it is made from."""
         value = self.value(name)
-        texts = {
-            ast.unparse(n) for n in ast.walk(self.given[name]) if isinstance(n, ast.Name | ast.Attribute)
-        }
+        texts = {ast.unparse(n) for n in walk(self.given[name]) if isinstance(n, ast.Name | ast.Attribute)}
         texts |= {o.detail for o in item_origins(value)}
         return not texts.isdisjoint(self.tested)
 

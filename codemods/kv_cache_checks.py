@@ -19,6 +19,7 @@ from dtypefix.analysis.kv_cache import (
     stores,
 )
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 from dtypefix.findings import Evidence
 
 AUTO = "auto"
@@ -117,7 +118,7 @@ def _reads_before(names: KvCacheNames, read: ast.Attribute, at: Place) -> bool:
     where = (read.lineno, read.col_offset)
     return any(
         names.is_global(n) and (n.lineno, n.col_offset) < where  # type: ignore[attr-defined]
-        for n in ast.walk(at.function)
+        for n in walk(at.function)
     )
 
 
@@ -146,14 +147,14 @@ def _layer(names: KvCacheNames, read: ast.Attribute, at: Place) -> Fault | None:
 def _becomes_own(names: KvCacheNames, read: ast.Attribute, at: Place) -> bool:
     """Whether the value read ends in the attribute that holds the class's resolved dtype."""
     targets = set(names.table["resolved"])
-    for node in ast.walk(at.function):
+    for node in walk(at.function):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            if not any(inner is read for inner in ast.walk(node.value)):
+            if not any(inner is read for inner in walk(node.value)):
                 continue
             ends = node.targets if isinstance(node, ast.Assign) else [node.target]
             return any(getattr(end, "attr", getattr(end, "id", "")) in targets for end in ends) and any(
                 isinstance(n, ast.Attribute) and n.attr in targets and isinstance(n.ctx, ast.Store)
-                for n in ast.walk(at.function)
+                for n in walk(at.function)
             )
     return False
 
@@ -171,7 +172,7 @@ def group_call(names: KvCacheNames, call: ast.Call, at: Place) -> Fault | None:
         (
             n.value.id
             for argument in call.args
-            for n in ast.walk(argument)
+            for n in walk(argument)
             if isinstance(n, ast.Attribute)
             and isinstance(n.value, ast.Name)
             and n.value.id in names.table["specs"]
@@ -241,7 +242,7 @@ def _meaning(names: KvCacheNames, test: ast.Compare, at: Place) -> tuple[ast.AST
                 return parent, "it is tested together with scales or quantisation"
         elif isinstance(parent, ast.IfExp | ast.If) and below is parent.test:
             body = parent.body if isinstance(parent, ast.If) else [parent.body]
-            if any(isinstance(n, ast.Raise) for s in body for n in ast.walk(s)):
+            if any(isinstance(n, ast.Raise) for s in body for n in walk(s)):
                 return None
             found = next((s for s in body if mentions_part(s, words)), None)
             return (found, "what follows is for a quantised cache") if found is not None else None
@@ -253,7 +254,7 @@ def _meaning(names: KvCacheNames, test: ast.Compare, at: Place) -> tuple[ast.AST
 
 def mentions_part(node: ast.AST, words: list[str]) -> bool:
     """Whether a name or attribute in code holds one of the words."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         name = getattr(inner, "attr", None) or getattr(inner, "id", None)
         if isinstance(name, str) and any(word in name for word in words):
             return True

@@ -11,6 +11,7 @@ from codemods.kv_cache_checks import Fault, Place
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode
+from dtypefix.analysis.walking import walk
 from dtypefix.findings import Evidence
 
 
@@ -21,7 +22,7 @@ def claims_too_much(names: KvCacheNames, function: FunctionNode, at: Place) -> F
     claim = next(
         (
             n
-            for n in ast.walk(function)
+            for n in walk(function)
             if isinstance(n, ast.Call) and ast.unparse(n.func).endswith(tuple(names.table["quantised_tests"]))
         ),
         None,
@@ -45,13 +46,13 @@ def claims_too_much(names: KvCacheNames, function: FunctionNode, at: Place) -> F
 
 def _refusal(method: FunctionNode) -> ast.Compare | None:
     """The test of a cache dtype against listed formats behind which a method raises for all others."""
-    for node in ast.walk(method):
+    for node in walk(method):
         if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
             continue
         test = node.test
         if "cache_dtype" not in ast.unparse(test.left) or not isinstance(test.ops[0], ast.In | ast.Eq):
             continue
-        formats = [n.value for n in ast.walk(test.comparators[0]) if isinstance(n, ast.Constant)]
+        formats = [n.value for n in walk(test.comparators[0]) if isinstance(n, ast.Constant)]
         if not any(isinstance(f, str) and f.startswith("fp8") for f in formats):
             continue
         rest = (
@@ -93,7 +94,7 @@ def _environment(owner: ClassRef, field: ast.AnnAssign) -> Evidence | None:
         factory = next((k.value for k in value.keywords if k.arg == "default_factory"), None)
         found = owner.project.resolve(owner.module, factory) if factory is not None else None
         if found is not None and isinstance(found.node, FunctionNode) and not found.node.args.args:
-            for node in ast.walk(found.node):
+            for node in walk(found.node):
                 if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
                     return Evidence(found.module.path, node.lineno, "which is read from the environment")
     return None

@@ -11,13 +11,15 @@ import libcst as cst
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import QUANT_CONFIG
 from dtypefix.analysis.reaching import bindings
+from dtypefix.analysis.walking import walk
 from dtypefix.analysis.witness import path_of
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
-SHORT = frozenset({"half", "bfloat16", "float", "double"})
+SHORT = frozenset({"half", "bfloat16"})
 GUARD = re.compile(r"quant")
-DTYPE = re.compile(r"(^|[._])dtype$|^torch\.(bfloat16|float16|float32|half|float)$")
+FLOAT32 = ("torch.float32", "torch.float")
+DTYPE = re.compile(r"(^|[._])dtype$|^torch\.(bfloat16|float16|half)$")
 LITERAL_SCOPE = re.compile(r"set_default(_torch)?_dtype$")
 
 
@@ -101,7 +103,7 @@ class ModuleToDtype(Rule):
     def _sibling(self, call: ast.Call) -> ast.Call | None:
         """Another cast of the same function that a test for quantisation guards."""
         function = self.module.enclosing_function(call)
-        for node in ast.walk(function) if function is not None else ():
+        for node in walk(function) if function is not None else ():
             if isinstance(node, ast.Call) and node is not call and _cast(node) and self._is_guarded(node):
                 return node
         return None
@@ -118,8 +120,12 @@ def _cast(call: ast.Call) -> str | None:
         return None
     named = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     for value in (named, *call.args[:2]):
-        if value is not None and (value is named or DTYPE.search(ast.unparse(value))):
-            return ast.unparse(value)
+        text = ast.unparse(value) if value is not None else ""
+        # A module that is made float32 on purpose is left alone.
+        if text in FLOAT32:
+            return None
+        if text and (value is named or DTYPE.search(text)):
+            return text
     return None
 
 
@@ -131,7 +137,7 @@ def _has_config(call: ast.Call) -> bool:
 
 
 def _configured(function: FunctionNode) -> Iterator[ast.Call]:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and _has_config(node):
             yield node
 

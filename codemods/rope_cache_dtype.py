@@ -24,6 +24,7 @@ from dtypefix.analysis.cache_match import (
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
@@ -139,7 +140,8 @@ class RopeCacheDtype(Rule):
         else:
             return self._stored(found[0], match.matcher, match.like)
         edits = tuple(Edit(*self.module.byte_range(read), text) for read in found)
-        return Fix("safe", f"match the cache to {match.like}", edits)
+        # A cast in place cannot know whether this method's kernel wants the table in float32.
+        return Fix("safe" if match.matcher else "unsafe", f"match the cache to {match.like}", edits)
 
     def _stored(self, read: ast.Attribute, matcher: Matcher, like: str) -> Fix | None:
         """A statement that matches the buffer in place, before the first statement that reads it."""
@@ -164,7 +166,7 @@ def _twin(
 
 
 def _buffers(function: FunctionNode) -> list[str]:
-    names = {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
+    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
     return sorted(name for name in names if reads(function, name))
 
 

@@ -12,6 +12,7 @@ from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import parameter_names
 from dtypefix.analysis.routing import FLOAT32, Logits, LogitsTracer
+from dtypefix.analysis.walking import walk
 from dtypefix.analysis.witness import path_of
 from dtypefix.edits.arguments import keyword_edit
 from dtypefix.engine.rule import Rule, codemod_command
@@ -66,6 +67,8 @@ class RouterLogitsDtype(Rule):
     def _fix(self, call: ast.Call, logits: Logits, takes: bool) -> tuple[Fix | None, str | None]:
         if not takes:
             return None, f"{ast.unparse(call.func)} of this release has no {KEYWORD}"
+        if logits.late is not None:
+            return None, f"line {logits.late.lineno} sets it after the experts are built"  # type: ignore[attr-defined]
         if logits.rounded is not None:
             return None, f"the cast at line {logits.rounded.lineno} has to go as well"  # type: ignore[attr-defined]
         if logits.dtype == FLOAT32 and self.project.qualified(self.module, _torch_at(call)) != FLOAT32:
@@ -82,7 +85,7 @@ class RouterLogitsDtype(Rule):
             if found is not None:
                 return found
         for method in cls.own_methods.values():
-            for node in ast.walk(method):
+            for node in walk(method):
                 if isinstance(node, ast.Call) and path_of(node.func) == (attribute,):
                     argument = next((k.value for k in node.keywords if k.arg == "router_logits"), None)
                     if argument is None and len(node.args) > 1:

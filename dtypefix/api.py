@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dtypefix.analysis.project import Project
-from dtypefix.edits.fix_file import FixedFile, fix_file
+from dtypefix.analysis.project import DEFAULT_LINE_LENGTH, Project
+from dtypefix.edits.fix_file import Accept, FixedFile, fix_file
 from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
 from dtypefix.engine.examine import examine, problem_with_source, wanted
+from dtypefix.engine.memory import relieve
 from dtypefix.engine.suppression import MARKER
-from dtypefix.findings import FileResult, Skipped
+from dtypefix.findings import FileResult, Finding, Skipped
 from dtypefix.sources.lookup import FileLookup, module_name
 from dtypefix.sources.read import Unreadable, read_source
 
@@ -26,7 +27,8 @@ class Options:
 
     ``select``, ``extend_select`` and ``ignore`` take rule names, group names and ``ALL``;
     ``packs`` are rule packages besides the installed ones, or their folders as absolute paths;
-    ``knowledge`` are further tables of facts, files or folders of them.
+    ``knowledge`` are further tables of facts, files or folders of them. Without ``obey_ignores``
+    comments silence nothing.
     """
 
     select: tuple[str, ...] = ()
@@ -35,6 +37,7 @@ class Options:
     unsafe_fixes: bool = False
     packs: tuple[str, ...] = ()
     knowledge: tuple[Path, ...] = ()
+    obey_ignores: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class _Run:
         )
         self.known = frozenset(catalog.by_name)
         self._chosen: dict[frozenset[str] | None, tuple[RuleInfo, ...]] = {None: self.rules}
+        self.obey_ignores = options.obey_ignores
         self.roots = roots
         unsaved = {file.absolute: file.source for file in files if file.source is not None}
         lookup = FileLookup(roots.search, roots.base, [f.absolute for f in files], unsaved)
@@ -97,6 +101,7 @@ class _Run:
             name=name,
             is_package=is_package,
             known_rules=self.known,
+            obey_ignores=self.obey_ignores,
         )
 
 
@@ -125,10 +130,15 @@ def scan(files: Sequence[InputFile], options: Options, roots: Roots) -> Iterator
             yield FileResult(file.path, skipped=source)
         else:
             yield run.examine(file, source)
+            relieve(run.project)
 
 
-def rewrite(files: Sequence[InputFile], options: Options, roots: Roots) -> Iterator[FixedFile]:
+def rewrite(
+    files: Sequence[InputFile], options: Options, roots: Roots, accept: Accept | None = None
+) -> Iterator[FixedFile]:
     """Fix files in memory, in the order given; nothing is written.
+
+    ``accept`` is asked of each fix, with the file as it then is, whether to apply it.
 
     Yields:
         One result a file. ``remaining.skipped`` is set where the file could not be examined, and
@@ -144,4 +154,40 @@ def rewrite(files: Sequence[InputFile], options: Options, roots: Roots) -> Itera
         if isinstance(source, Skipped):
             yield FixedFile(file.path, b"", b"", (), FileResult(file.path, skipped=source))
         else:
-            yield fix_file(file.path, source, partial(run.examine, file), applicable)
+            yield fix_file(file.path, source, partial(run.examine, file), applicable, accept)
+            relieve(run.project)
+
+
+def silence(
+    files: Sequence[InputFile],
+    options: Options,
+    roots: Roots,
+    reason: str,
+    wanted: Callable[[tuple[Finding, ...]], tuple[Finding, ...]] | None = None,
+) -> Iterator[FixedFile]:
+    """Add ignore comments to files in memory, in the order given; nothing is written.
+
+    Args:
+        files: what to read.
+        options: which rules to run.
+        roots: where imports are looked up.
+        reason: why the findings may stay; it stands in every comment.
+        wanted: those of one file's findings that are to be silenced; all without it.
+
+    Yields:
+        One result a file; what is ``fixed`` is empty.
+
+    Raises:
+        UserError: the reason cannot stand in a comment, a rule or group is unknown, or a pack does not load.
+    """
+    from dtypefix.edits.ignores import checked_reason, silence_file
+
+    reason = checked_reason(reason)
+    run = _Run(files, options, roots)
+    for file in files:
+        source = _read(file)
+        if isinstance(source, Skipped):
+            yield FixedFile(file.path, b"", b"", (), FileResult(file.path, skipped=source))
+        else:
+            width = run.project.lookup.line_length(file.path) or DEFAULT_LINE_LENGTH
+            yield silence_file(file.path, source, partial(run.examine, file), wanted, reason, width)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 
 _BYTES = {"32": 4, "64": 8}
 """Narrow values are left out: packing kernels split them on purpose."""
@@ -24,7 +25,7 @@ def bit_read(module: Module) -> Mapping[str, Mapping[str, int]]:
     launchers: dict[str, dict[str, int]] = {}
     for function in functions:
         own = _parameters(function)
-        for node in ast.walk(function):
+        for node in walk(function):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
                 continue
             kernel = kernels.get(getattr(node.func.value, "id", ""))
@@ -53,10 +54,10 @@ def _parameters(function: FunctionNode) -> list[str]:
 def _reinterpreted(kernel: FunctionNode) -> Iterator[tuple[str, int]]:
     parameters = set(_parameters(kernel))
     loads: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(kernel):
+    for node in walk(kernel):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             loads.setdefault(node.targets[0].id, []).append(node.value)
-    for node in ast.walk(kernel):
+    for node in walk(kernel):
         if not _is_bitcast(node):
             continue
         assert isinstance(node, ast.Call)
@@ -68,7 +69,7 @@ def _reinterpreted(kernel: FunctionNode) -> Iterator[tuple[str, int]]:
             continue
         load = values[0]
         assert isinstance(load, ast.Call)
-        for name in ast.walk(load.args[0]):
+        for name in walk(load.args[0]):
             if isinstance(name, ast.Name) and name.id in parameters and name.id.endswith("ptr"):
                 yield name.id, size
 

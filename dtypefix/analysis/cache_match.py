@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 
 CASTS = frozenset({"to", "type_as", "type", "float"})
 
@@ -52,12 +53,12 @@ def casts(function: FunctionNode, buffer: str) -> Iterator[tuple[ast.Call, str]]
     """Calls ``self.<buffer>.to(..., x.dtype)``, aliases of the buffer included, with the name ``x``."""
     aliases = {
         target.id
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and is_self(node.value, buffer)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(function):
+    for node in walk(function):
         if (
             not isinstance(node, ast.Call)
             or not isinstance(node.func, ast.Attribute)
@@ -87,10 +88,8 @@ def matchers(cls: ClassRef, buffer: str) -> dict[str, Matcher]:
             places = [call.lineno for call, like in casts(method, buffer) if like in parameters]
             if not places:
                 continue
-            stored = [n.lineno for n in ast.walk(method) if isinstance(n, ast.Assign) and _assigns(n, buffer)]
-            returned = [
-                n.lineno for n in ast.walk(method) if isinstance(n, ast.Return) and n.value is not None
-            ]
+            stored = [n.lineno for n in walk(method) if isinstance(n, ast.Assign) and _assigns(n, buffer)]
+            returned = [n.lineno for n in walk(method) if isinstance(n, ast.Return) and n.value is not None]
             early = any(places[0] <= line < min(stored, default=line + 1) for line in returned)
             found[name] = Matcher(owner, method, bool(returned), bool(stored) and not early)
     return found
@@ -99,7 +98,7 @@ def matchers(cls: ClassRef, buffer: str) -> dict[str, Matcher]:
 def matches(function: FunctionNode, buffer: str, known: dict[str, Matcher]) -> list[Match]:
     """The places in a function that bring the buffer to another dtype, in source order."""
     found = [Match(call, like, None) for call, like in casts(function, buffer)]
-    for node in ast.walk(function):
+    for node in walk(function):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -120,7 +119,7 @@ def deciders(cls: ClassRef, buffer: str) -> list[ClassRef]:
     """
     for index, owner in enumerate(cls.mro):
         for method in owner.own_methods.values():
-            if any(isinstance(n, ast.Call) and _registers(n, buffer) for n in ast.walk(method)):
+            if any(isinstance(n, ast.Call) and _registers(n, buffer) for n in walk(method)):
                 return cls.mro[: index + 1]
     return cls.mro
 
@@ -137,7 +136,7 @@ def _assigns(statement: ast.Assign, buffer: str) -> bool:
 
 def reads(function: FunctionNode, buffer: str) -> list[ast.Attribute]:
     """The places that read ``self.<buffer>``, in source order."""
-    found = [n for n in ast.walk(function) if is_self(n, buffer)]
+    found = [n for n in walk(function) if is_self(n, buffer)]
     attributes = [n for n in found if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
     return sorted(attributes, key=lambda n: (n.lineno, n.col_offset))
 
@@ -168,7 +167,7 @@ def is_deliberate(cls: ClassRef, read: ast.Attribute) -> bool:
     }
     for owner in cls.mro if switches else ():
         init = owner.own_methods.get("__init__")
-        for node in ast.walk(init) if init is not None else ():
+        for node in walk(init) if init is not None else ():
             if isinstance(node, ast.If) and any(s in ast.unparse(node.test) for s in switches):
                 if any("dtype" in ast.unparse(s) for s in node.body):
                     return True
@@ -186,14 +185,14 @@ def is_guarded(owner: ClassRef, match: Match, buffer: str) -> bool:
 def cast_later(function: FunctionNode, read: ast.Attribute) -> bool:
     """Whether what is made of the read is cast in the same function."""
     derived: set[str] = set()
-    for statement in ast.walk(function):
+    for statement in walk(function):
         if isinstance(statement, ast.Assign):
-            names = {n.id for n in ast.walk(statement.value) if isinstance(n, ast.Name)}
-            if any(n is read for n in ast.walk(statement.value)) or names & derived:
-                derived |= {n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+            names = {n.id for n in walk(statement.value) if isinstance(n, ast.Name)}
+            if any(n is read for n in walk(statement.value)) or names & derived:
+                derived |= {n.id for t in statement.targets for n in walk(t) if isinstance(n, ast.Name)}
                 if any(
                     _is_cast(n) and _root(n.func) in derived
-                    for n in ast.walk(statement.value)
+                    for n in walk(statement.value)
                     if isinstance(n, ast.Call)
                 ):
                     return True

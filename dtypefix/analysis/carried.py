@@ -6,6 +6,7 @@ import ast
 import re
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 
 _MODEL_DTYPE = re.compile(r"\bmodel_config\.dtype$")
 _PARAMETER = re.compile(r"^(params_|model_)?dtype$")
@@ -22,7 +23,7 @@ def carried_dtype(module: Module, at: ast.AST) -> ast.arg | ast.Attribute | None
         for argument in (*scope.args.args, *scope.args.kwonlyargs):
             if _PARAMETER.search(argument.arg):
                 return argument
-        for node in ast.walk(scope):
+        for node in walk(scope):
             if (
                 isinstance(node, ast.Attribute)
                 and node.attr == "dtype"
@@ -38,7 +39,7 @@ def partner_dtype(module: Module, call: ast.Call) -> str | None:
     if not isinstance(assign, ast.Assign) or not isinstance(assign.targets[0], ast.Name) or function is None:
         return None
     name = assign.targets[0].id
-    for node in ast.walk(function):
+    for node in walk(function):
         sides: list[ast.expr] = []
         if isinstance(node, ast.AugAssign):
             sides = [node.target, node.value]

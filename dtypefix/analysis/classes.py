@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 
 if TYPE_CHECKING:
     from dtypefix.analysis.project import Project
@@ -155,7 +156,7 @@ class ClassRef:
                 add(stmt.target.id, None, stmt.value)
             elif isinstance(stmt, FunctionNode) and stmt.args.args:
                 this = stmt.args.args[0].arg
-                for node in ast.walk(stmt):
+                for node in walk(stmt):
                     targets: list[ast.expr] = []
                     value: ast.expr | None = None
                     if isinstance(node, ast.Assign):
@@ -228,7 +229,7 @@ class ClassRef:
             return [self._named(m, value, expr) for m, expr in classes]
         found = self.project.resolve(module, func)
         if found is not None and isinstance(found.node, FunctionNode):
-            returned = [n.value for n in ast.walk(found.node) if isinstance(n, ast.Return) and n.value]
+            returned = [n.value for n in walk(found.node) if isinstance(n, ast.Return) and n.value]
             if len(returned) != 1:
                 return None
             return self._construction(found.module, returned[0], depth + 1)

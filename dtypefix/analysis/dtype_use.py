@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from dtypefix.analysis.module import Module
+from dtypefix.analysis.walking import walk
 
 
 def use_of(module: Module, read: ast.AST) -> ast.AST | None:
@@ -32,7 +33,7 @@ def _use_of_name(module: Module, assign: ast.Assign, name: str) -> ast.AST | Non
     function = module.enclosing_function(assign)
     if function is None:
         return None
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             if node.lineno > assign.lineno and use_of(module, node) is not None:
                 return node

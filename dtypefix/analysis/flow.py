@@ -32,6 +32,7 @@ from dtypefix.analysis.scopes import Scope, Scopes, stands_inside
 from dtypefix.analysis.statements import Binding, Statements
 from dtypefix.analysis.surroundings import Surroundings, is_method
 from dtypefix.analysis.torch_ops import PRODUCTS
+from dtypefix.analysis.walking import walk
 
 if TYPE_CHECKING:
     from dtypefix.analysis.project import Project
@@ -255,8 +256,8 @@ class Flow(Statements):
     @cached_property
     def _local_names(self) -> frozenset[str]:
         return frozenset(
-            n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        ) | frozenset(n.arg for n in ast.walk(self.node) if isinstance(n, ast.arg))
+            n.id for n in walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ) | frozenset(n.arg for n in walk(self.node) if isinstance(n, ast.arg))
 
 
 class Flows:

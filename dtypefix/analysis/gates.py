@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 _SELECTOR = re.compile(r"backend|select_\w*(kernel|impl)")
 _ELIGIBLE = re.compile(r"^(should|can)_(use|run|custom|quick|fuse)|^should_\w+|_supported$|^can_\w+")
@@ -23,7 +24,7 @@ def _parameters(function: FunctionNode) -> list[ast.arg]:
 
 
 def _compares_dtype(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Compare) and "dtype" in ast.unparse(n) for n in ast.walk(node))
+    return any(isinstance(n, ast.Compare) and "dtype" in ast.unparse(n) for n in walk(node))
 
 
 def is_false(value: ast.expr | None) -> bool:
@@ -42,7 +43,7 @@ def tests_tensor(function: FunctionNode) -> str | None:
         return None
     refusals = [
         node.test
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.If)
         and any(isinstance(s, ast.Return) and is_false(s.value) for s in node.body)
     ]
@@ -50,7 +51,7 @@ def tests_tensor(function: FunctionNode) -> str | None:
         if argument.annotation is None or not ast.unparse(argument.annotation).endswith("Tensor"):
             continue
         tested: set[str] = set()
-        for part in (p for test in refusals for p in ast.walk(test)):
+        for part in (p for test in refusals for p in walk(test)):
             if isinstance(part, ast.Attribute) and ast.unparse(part.value) == argument.arg:
                 tested.add(part.attr)
             elif isinstance(part, ast.Call) and argument.arg in map(ast.unparse, part.args):
@@ -62,7 +63,7 @@ def tests_tensor(function: FunctionNode) -> str | None:
 
 def looks_at_dtype(module: Module, function: FunctionNode, tensor: str) -> bool:
     """Whether a function decides by a dtype too, or hands the tensor to a function that may."""
-    for node in ast.walk(function):
+    for node in walk(function):
         test = node.test if isinstance(node, ast.If | ast.IfExp | ast.Assert) else None
         if isinstance(node, ast.Return):
             test = node.value
@@ -79,7 +80,7 @@ def _asks(module: Module, test: ast.expr) -> bool:
     """Whether a condition hands a dtype to a function, other than a method here that never compares it."""
     owner = module.enclosing_class(test)
     methods = {m.name: m for m in owner.body if isinstance(m, FunctionNode)} if owner else {}
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Call) and "dtype" in ast.unparse(node):
             method = methods.get(last_name(node.func))
             if method is None or _compares_dtype(method):
@@ -114,6 +115,17 @@ def admits_fused(statement: ast.Assign) -> bool:
         return False
     text = ast.unparse(value)
     return bool(_DEVICE.search(text)) and not re.search(r"dtype|isinstance|quant_method", text)
+
+
+def by_head_size(node: ast.AST) -> ast.expr | None:
+    """The test of a branch that picks a kernel by device and by listed head sizes, and by no dtype."""
+    if not isinstance(node, ast.If):
+        return None
+    text = ast.unparse(node.test)
+    listed = re.search(r"head_(size|dim) (not )?in [\[\(\{]", text) and re.search(
+        r"is_cuda|has_flashinfer", text
+    )
+    return node.test if listed and "dtype" not in text else None
 
 
 def gates(function: FunctionNode) -> Iterator[ast.Assign]:

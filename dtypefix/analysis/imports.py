@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dtypefix.analysis.module import FunctionNode, Module, ScopeNode
+from dtypefix.analysis.walking import children
 
 _NO_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -14,7 +15,7 @@ def _statements(scope: ast.AST) -> Iterator[ast.AST]:
     """Every node of a scope's own body, nested functions and classes left out."""
     todo = [scope]
     while todo:
-        for child in ast.iter_child_nodes(todo.pop()):
+        for child in children(todo.pop()):
             yield child
             if not isinstance(child, _NO_SCOPE):
                 todo.append(child)

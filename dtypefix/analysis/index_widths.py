@@ -10,6 +10,7 @@ from dtypefix.analysis.kernels import is_constexpr, parameter_names
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 WIDTHS = frozenset({"int32", "int64", "uint32", "uint64"})
 
@@ -59,17 +60,17 @@ def literal_beside_load(choice: ast.IfExp, kernel: FunctionNode) -> tuple[str, a
     arms = (choice.body, choice.orelse)
     constant = next((a for a in arms if isinstance(a, ast.Constant) and type(a.value) is int), None)
     load = next((a for a in arms if isinstance(a, ast.Call) and last_name(a.func) == "load" and a.args), None)
-    names = [n.id for n in ast.walk(choice.test) if isinstance(n, ast.Name) and n.id != "tl"]
+    names = [n.id for n in walk(choice.test) if isinstance(n, ast.Name) and n.id != "tl"]
     if constant is None or not isinstance(load, ast.Call) or all(is_constexpr(kernel, n) for n in names):
         return None
-    pointers = [n.id for n in ast.walk(load.args[0]) if isinstance(n, ast.Name) and n.id != "tl"]
+    pointers = [n.id for n in walk(load.args[0]) if isinstance(n, ast.Name) and n.id != "tl"]
     return (pointers[0], constant, load) if pointers else None
 
 
 def _bindings(function: FunctionNode, name: str) -> list[ast.expr]:
     return [
         node.value
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign)
         and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
     ]
@@ -84,7 +85,7 @@ def array_from_elsewhere(function: FunctionNode, data: ast.expr) -> ast.expr | N
         joined = isinstance(value, ast.Call) and last_name(value.func) in ("where", "concatenate")
         if not joined and not isinstance(value, ast.Attribute | ast.Subscript):
             return None
-        for node in ast.walk(value):
+        for node in walk(value):
             if isinstance(node, ast.Call) and (last_name(node.func) in _MAKERS or has_keyword(node, "dtype")):
                 return None
     return bound[0] if bound else None
@@ -95,7 +96,7 @@ def addresses(function: FunctionNode, data: ast.expr) -> ast.AST | None:
     found = _address(data)
     if found is not None or not isinstance(data, ast.Name):
         return found
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in ("append", "extend") and ast.unparse(node.func.value) == data.id:
                 found = found or _address(node)
@@ -103,9 +104,7 @@ def addresses(function: FunctionNode, data: ast.expr) -> ast.AST | None:
 
 
 def _address(expr: ast.AST) -> ast.AST | None:
-    return next(
-        (n for n in ast.walk(expr) if isinstance(n, ast.Call) and last_name(n.func) == "data_ptr"), None
-    )
+    return next((n for n in walk(expr) if isinstance(n, ast.Call) and last_name(n.func) == "data_ptr"), None)
 
 
 def entry(module: Module, flows: Flows, argument: ast.expr, parameter: str, must: str) -> ast.expr | None:
@@ -119,7 +118,7 @@ def entry(module: Module, flows: Flows, argument: ast.expr, parameter: str, must
         return argument
     names = parameter_names(function)[1:]
     found = None
-    for call in (n for n in ast.walk(owner) if isinstance(n, ast.Call)):
+    for call in (n for n in walk(owner) if isinstance(n, ast.Call)):
         if ast.unparse(call.func) != f"self.{function.name}":
             continue
         passed = next((k.value for k in call.keywords if k.arg == parameter), None)

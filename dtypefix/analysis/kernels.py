@@ -7,6 +7,7 @@ import re
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 _CONSTEXPR = re.compile(r"constexpr")
 
@@ -50,11 +51,11 @@ def stores_counter(kernel: FunctionNode, pointer: str) -> bool:
     """Whether every store through a pointer parameter stores counters, which are int32."""
     values = [
         call.args[1]
-        for call in ast.walk(kernel)
+        for call in walk(kernel)
         if isinstance(call, ast.Call)
         and last_name(call.func) == "store"
         and len(call.args) > 1
-        and any(isinstance(n, ast.Name) and n.id == pointer for n in ast.walk(call.args[0]))
+        and any(isinstance(n, ast.Name) and n.id == pointer for n in walk(call.args[0]))
     ]
     return bool(values) and all(_counts(kernel, value, set()) for value in values)
 
@@ -62,7 +63,7 @@ def stores_counter(kernel: FunctionNode, pointer: str) -> bool:
 def _counts(kernel: FunctionNode, expr: ast.expr, seen: set[str]) -> bool:
     """Whether an expression is made of ``tl.arange`` and constants alone, names looked through."""
     found = False
-    for node in ast.walk(expr):
+    for node in walk(expr):
         if isinstance(node, ast.Call):
             name = last_name(node.func)
             if name != "arange":
@@ -71,7 +72,7 @@ def _counts(kernel: FunctionNode, expr: ast.expr, seen: set[str]) -> bool:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in ("tl", *seen):
             bound = [
                 a.value
-                for a in ast.walk(kernel)
+                for a in walk(kernel)
                 if isinstance(a, ast.Assign)
                 and any(isinstance(t, ast.Name) and t.id == node.id for t in a.targets)
             ]

@@ -9,6 +9,7 @@ from typing import Any
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.project import Project
+from dtypefix.analysis.walking import walk
 
 
 class KvCacheNames:
@@ -46,8 +47,7 @@ class KvCacheNames:
         if found is None:
             return False
         return any(
-            isinstance(n, ast.Constant) and n.value in self.table["plain_formats"]
-            for n in ast.walk(found.node)
+            isinstance(n, ast.Constant) and n.value in self.table["plain_formats"] for n in walk(found.node)
         )
 
     def knows_spec(self, node: ast.AST) -> bool:
@@ -96,7 +96,7 @@ def parameters(function: FunctionNode) -> list[str]:
 
 def mentions(node: ast.AST, names: list[str]) -> bool:
     """Whether code reads an attribute, a name or a string (as ``getattr`` takes it) of these names."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Attribute) and inner.attr in names:
             return True
         if isinstance(inner, ast.Name) and inner.id in names:
@@ -111,7 +111,7 @@ def compares_with(node: ast.AST, constant: str) -> bool:
     return any(
         isinstance(n, ast.Compare)
         and any(isinstance(c, ast.Constant) and c.value == constant for c in (n.left, *n.comparators))
-        for n in ast.walk(node)
+        for n in walk(node)
     )
 
 
@@ -119,8 +119,7 @@ def stores(node: ast.AST, names: KvCacheNames) -> bool:
     """Whether code sets the dtype of the whole model, as the code that decides it does."""
     ends = {end.rpartition(".")[2] for end in names.table["global"]}
     return any(
-        isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in ends
-        for n in ast.walk(node)
+        isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in ends for n in walk(node)
     )
 
 

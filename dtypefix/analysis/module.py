@@ -10,13 +10,12 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar, overload
 
+from dtypefix.analysis.walking import children
 from dtypefix.findings import Span
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 NodeT = TypeVar("NodeT", bound=ast.AST)
-# Python shares one object of each of these among all places, so they have no parent.
-_PLAIN = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 BOM = b"\xef\xbb\xbf"
 
 
@@ -110,12 +109,9 @@ class Module:
         parents: dict[ast.AST, ast.AST] = {}
         nodes: list[ast.AST] = [self.tree]
         for node in nodes:
-            for name in node._fields:
-                value = getattr(node, name, None)
-                for item in value if type(value) is list else (value,):
-                    if isinstance(item, ast.AST) and not isinstance(item, _PLAIN):
-                        parents[item] = node
-                        nodes.append(item)
+            for child in children(node):
+                parents[child] = node
+                nodes.append(child)
         return nodes, parents
 
     @cached_property

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.project import Project
+from dtypefix.analysis.walking import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class NamedSinks:
         local = isinstance(target, ast.Name)
         scope = self.module.enclosing_function(stmt) if local else self.module.enclosing_class(stmt)
         text = ast.unparse(target)
-        for node in ast.walk(scope or self.module.tree):
+        for node in walk(scope or self.module.tree):
             if isinstance(node, ast.Assign) and node is not stmt and _may_be(node.value, text):
                 for other in node.targets:
                     if (found := self._named(target_name(other), node.value, local)) is not None:

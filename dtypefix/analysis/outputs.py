@@ -85,18 +85,17 @@ def elements(returned: Return) -> tuple[ast.expr, ...]:
     return tuple(expr.elts) if isinstance(expr, ast.Tuple) else (expr,)
 
 
-def placeholders(root: ast.AST) -> Iterator[Placeholder]:
+def placeholders(node: ast.If) -> Iterator[Placeholder]:
     """``if …: name = layer(x)`` with ``else: name = torch.empty((0, …), dtype=x.dtype)``, or the reverse."""
-    for node in ast.walk(root):
-        if not isinstance(node, ast.If) or not node.orelse:
-            continue
-        arms = [{t: v for s in arm for t, v in _bound(s)} for arm in (node.body, node.orelse)]
-        for one, other in (arms, reversed(arms)):
-            for name, value in one.items():
-                made, dtype = other.get(name), _empty_rows(value)
-                if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
-                    if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(ALLOCATIONS)):
-                        yield Placeholder(name, made, value, dtype)
+    if not node.orelse:
+        return
+    arms = [{t: v for s in arm for t, v in _bound(s)} for arm in (node.body, node.orelse)]
+    for one, other in (arms, reversed(arms)):
+        for name, value in one.items():
+            made, dtype = other.get(name), _empty_rows(value)
+            if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
+                if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(ALLOCATIONS)):
+                    yield Placeholder(name, made, value, dtype)
 
 
 def _bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -121,31 +120,22 @@ def _empty_rows(expr: ast.expr) -> ast.Attribute | None:
     return None
 
 
-def emptied_weights(root: ast.AST) -> Iterator[ast.Assign]:
-    """``layer.weight = Parameter(torch.empty(0))`` without a dtype."""
-    for node in ast.walk(root):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-            continue
-        target, made = node.targets[0], node.value
-        if (
-            not isinstance(target, ast.Attribute)
-            or target.attr != "weight"
-            or last_name(made.func) != "Parameter"
-        ):
-            continue
-        inner = made.args[0] if made.args else None
-        if (
-            isinstance(inner, ast.Call)
-            and last_name(inner.func) in ("empty", "zeros")
-            and len(inner.args) == 1
-        ):
-            size = inner.args[0]
-            if (
-                isinstance(size, ast.Constant)
-                and size.value == 0
-                and all(k.arg != "dtype" for k in inner.keywords)
-            ):
-                yield node
+def emptied_weight(node: ast.Assign) -> bool:
+    """Whether a statement is ``layer.weight = Parameter(torch.empty(0))`` without a dtype."""
+    target, made = node.targets[0], node.value
+    if not isinstance(target, ast.Attribute) or target.attr != "weight" or not isinstance(made, ast.Call):
+        return False
+    inner = made.args[0] if made.args and last_name(made.func) == "Parameter" else None
+    if (
+        not isinstance(inner, ast.Call)
+        or last_name(inner.func) not in ("empty", "zeros")
+        or len(inner.args) != 1
+    ):
+        return False
+    size = inner.args[0]
+    return (
+        isinstance(size, ast.Constant) and size.value == 0 and all(k.arg != "dtype" for k in inner.keywords)
+    )
 
 
 def ignored_dtype(function: FunctionNode) -> str | None:

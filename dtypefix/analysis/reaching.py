@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ def bindings(module: Module, name: str, at: ast.AST) -> list[Binding]:
     place = (at.lineno, at.col_offset)  # type: ignore[attr-defined]
     around = set(module.ancestors(at))
     found: list[Binding] = []
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
             if node in around or end > place or module.enclosing_function(node) is not function:

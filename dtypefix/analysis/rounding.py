@@ -7,6 +7,7 @@ import re
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 _NARROW = re.compile(r"element_ty$|\.(bfloat16|float16)$")
 
@@ -16,7 +17,7 @@ def narrowed(function: FunctionNode, change: ast.AugAssign) -> ast.Assign | None
     name = change.target.id if isinstance(change.target, ast.Name) else ""
     bound = [
         node
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign)
         and node.lineno < change.lineno
         and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
@@ -51,7 +52,7 @@ def ignored_dtype(module: Module, function: FunctionNode) -> ast.arg | None:
         return None
     if len(function.body) < 2:
         return None
-    read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    read = {n.id for n in walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     for argument in (*function.args.args, *function.args.kwonlyargs):
         if argument.arg in ("dtype", "out_dtype") and argument.arg not in read:
             return argument

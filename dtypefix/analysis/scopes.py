@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dtypefix.analysis.knowledge import Knowledge
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.walking import children
 
 if TYPE_CHECKING:
     from dtypefix.analysis.project import Project
@@ -176,12 +177,12 @@ class Scopes:
             if caller not in known:
                 known.append(caller)
 
-        def walk(node: ast.AST, owner: ast.ClassDef | None, caller: FunctionNode | None) -> None:
-            for child in ast.iter_child_nodes(node):
+        def visit(node: ast.AST, owner: ast.ClassDef | None, caller: FunctionNode | None) -> None:
+            for child in children(node):
                 if isinstance(child, ast.ClassDef):
-                    walk(child, child, caller)
+                    visit(child, child, caller)
                 elif isinstance(child, FunctionNode):
-                    walk(child, owner, child)
+                    visit(child, owner, child)
                 else:
                     called = node.func is child if isinstance(node, ast.Call) else False
                     if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
@@ -193,7 +194,7 @@ class Scopes:
                             or (isinstance(base, ast.Call) and last_name(base) == "super")
                         ):
                             note((owner, child.attr), caller if called else self._escaped)
-                    walk(child, owner, caller)
+                    visit(child, owner, caller)
 
-        walk(self.module.tree, None, None)
+        visit(self.module.tree, None, None)
         return found

@@ -14,6 +14,7 @@ from dtypefix.analysis.mixing import UNKNOWN_ORIGINS
 from dtypefix.analysis.module import FunctionNode
 from dtypefix.analysis.origins import UNKNOWN, Form, Kind, Origin, Step, Value, Verb, item_origins, join
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 _MAX_PASSES = 4
 
@@ -293,7 +294,7 @@ class Statements(Expressions):
         result: Environment | None = dict(env)
         for case in node.cases:
             inner = dict(env)
-            for part in ast.walk(case.pattern):
+            for part in walk(case.pattern):
                 captured = getattr(part, "name", None) or getattr(part, "rest", None)
                 if isinstance(captured, str):
                     inner[captured] = UNKNOWN

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.project import Project
+from dtypefix.analysis.walking import children, walk
 from dtypefix.edits.layout import fit
 from dtypefix.findings import Edit
 
@@ -56,7 +57,7 @@ def _last_line_before(function: FunctionNode, anchor: ast.stmt) -> int:
     index = function.body.index(anchor)
     if index:
         return function.body[index - 1].end_lineno or anchor.lineno
-    header = [*ast.walk(function.args), *([function.returns] if function.returns else [])]
+    header = [*walk(function.args), *([function.returns] if function.returns else [])]
     ends: list[int] = [n.end_lineno for n in header if isinstance(n, ast.arg | ast.expr) and n.end_lineno]
     return max([function.lineno, *ends])
 
@@ -81,13 +82,13 @@ def _is_guard(stmt: ast.If) -> bool:
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+    return any(isinstance(n, ast.Name) and n.id == name for n in walk(node))
 
 
 def _derives(stmt: ast.stmt, parameter: str) -> bool:
     """Whether a statement makes anything of the parameter but look at its shape or give it back."""
-    parents = {child: node for node in ast.walk(stmt) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(stmt):
+    parents = {child: node for node in walk(stmt) for child in children(node)}
+    for node in walk(stmt):
         if not isinstance(node, ast.Name) or node.id != parameter:
             continue
         around = parents.get(node)
@@ -107,3 +108,12 @@ def _inline(module: Module, uses: Sequence[ast.Call], parameter: str, dtype: str
                 end = module.byte_range(argument)[1]
                 edits.append(Edit(end, end, f".to({dtype})"))
     return tuple(edits) or None
+
+
+def cast_expression(module: Module, expr: ast.expr, dtype: str) -> tuple[Edit, ...]:
+    """Edits that cast an expression where it stands, in parentheses where it needs them."""
+    start, end = module.byte_range(expr)
+    cast = f".to({dtype})"
+    if isinstance(expr, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        return (Edit(end, end, cast),)
+    return (Edit(start, start, "("), Edit(end, end, f"){cast}"))

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from dtypefix.analysis.module import Module
+from dtypefix.analysis.walking import walk
 from dtypefix.edits.compose import newline_of
 from dtypefix.findings import Edit
 
@@ -14,7 +15,7 @@ _Place = tuple[str, int, int]
 
 def _places(module: Module) -> set[_Place]:
     found: set[_Place] = set()
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.alias, ast.ExceptHandler)):
             found.add((_kind(node), *module.byte_range(node)))
     return found

@@ -6,6 +6,7 @@ import ast
 import re
 
 from dtypefix.analysis.module import Module
+from dtypefix.analysis.walking import walk
 from dtypefix.findings import Edit
 
 _WORD = re.compile(r"\w+")
@@ -131,7 +132,7 @@ def orphaned_import_edits(before: Module, after: Module) -> list[Edit]:
 def _names_used(tree: ast.Module) -> set[str]:
     """The names that code reads, and the words of its strings, which may be annotations or exports."""
     words: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             words.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
