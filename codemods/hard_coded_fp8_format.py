@@ -113,8 +113,8 @@ class HardCodedFp8Format(Rule):
         return "nothing in reach tells the platform's format"
 
     def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
-        for node in self.module.nodes():
-            if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
+        for node in self.module.nodes(ast.Call):
+            if last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None
 
