@@ -28,16 +28,6 @@ LAYER = re.compile(r"(Linear|Norm|Embedding|LMHead|Conv\w*|get_rope|super\(\)\._
 ONE_SUPPORTED = re.compile(rb"def get_supported_act_dtypes[^\n]*\n\s+return \[([^\],]*)\]")
 # More literals than this, and the whole file is written for one dtype.
 MOST = 4
-PLACES = {
-    Role.CAST: "in a cast",
-    Role.ALLOCATION: "in an allocation",
-    Role.PARAMETER: "for a parameter",
-    Role.ARGUMENT: "for a layer",
-    Role.ATTRIBUTE: "as a class's own dtype",
-    Role.VARIABLE: "for what follows",
-    Role.DEFAULT: "as a default",
-    Role.DOT: "in an operand of tl.dot",
-}
 
 
 class HardCodedHalf(Rule):
@@ -77,7 +67,7 @@ class HardCodedHalf(Rule):
         self.context.report(
             at,
             level="warning",
-            message=f"{literal.text} is written out {PLACES[literal.role]}: no other --dtype matches it",
+            message=f"{literal.text} is written out {literal.role}: no other --dtype matches it",
             evidence=evidence,
             fix=fix,
             unfixed_reason=None if fix else "no expression here is known to hold the model's dtype",

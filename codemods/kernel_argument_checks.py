@@ -122,6 +122,8 @@ def _half_converted(bound: Bound) -> Iterator[Fault]:
             and not bound.is_tested(n)
         ]
         for name in group:
+            if cast and _agrees_by_role(bound, cast[0], name):
+                continue
             if cast and bound.plain(name) and not bound.is_tested(name):
                 yield Fault(
                     bound.given[name],
@@ -131,6 +133,13 @@ def _half_converted(bound: Bound) -> Iterator[Fault]:
                     (bound.value(cast[0]), bound.value(name)),
                     f"torch.{bound.value(cast[0]).literal}",
                 )
+
+
+def _agrees_by_role(bound: Bound, cast: str, name: str) -> bool:
+    """Whether a cast to float32 meets what is float32 by its role."""
+    if name in bound.contract.strict:
+        return False
+    return bound.value(cast).literal == "float32" and _named(bound, name, "float32")
 
 
 def _untied(bound: Bound) -> Iterator[Fault]:
@@ -194,16 +203,16 @@ def _model_dtypes_are(bound: Bound, allowed: tuple[str, ...]) -> bool:
 
 
 def _roles(bound: Bound) -> Iterator[Fault]:
-    """Float32 router weights in a group with activations."""
+    """What a router keeps in float32, in a group with activations."""
     for group in groups(bound):
-        tokens = [n for n in group if _named(bound, n, "activations")]
+        tokens = [n for n in group if _is_activation(bound, n)]
         for name in group:
             if tokens and _named(bound, name, "float32") and not bound.is_tested(name):
                 yield Fault(
                     bound.given[name],
                     "warning",
-                    f"{wants(bound, tokens[0], name)}: router weights are float32, activations have the "
-                    "model dtype",
+                    f"{wants(bound, tokens[0], name)}: by its name the latter is float32, and "
+                    "the former has the model dtype",
                     (bound.value(tokens[0]), bound.value(name)),
                     f"{ast.unparse(root(bound.given[tokens[0]]))}.dtype",
                 )
@@ -260,6 +269,15 @@ def _casts(expr: ast.expr) -> bool:
         for arm in arms
         for n in ast.walk(arm)
     )
+
+
+def _is_activation(bound: Bound, name: str) -> bool:
+    """Whether an argument holds activations: by its own name, or by what the operator calls it."""
+    if _named(bound, name, "activations"):
+        return True
+    real = bound.real(name)
+    open_ended = bool(real) and all(o.foreign for o in real)
+    return open_ended and name in bound.roles["activations"] and not _named(bound, name, "float32")
 
 
 def _named(bound: Bound, name: str, role: str) -> bool:

@@ -15,7 +15,6 @@ from dtypefix.analysis.naming import holds_activations, may_index, subject
 from dtypefix.analysis.origins import Form, Kind, Value
 from dtypefix.analysis.stores import (
     SOURCE,
-    Store,
     callers_agree,
     disagree,
     imports_kernel_language,
@@ -23,8 +22,9 @@ from dtypefix.analysis.stores import (
     scaled_back,
     store_of,
 )
+from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Edit, Evidence, Fix
+from dtypefix.findings import Evidence, Fix
 
 TENSOR_INDEX = re.compile(r"mask|^is_|indices|_tensor$|(^|_)dest$|_slots$|_positions?$|_mapping$")
 
@@ -88,6 +88,10 @@ class UncastStore(Rule):
             return
         where, what = ast.unparse(store.target), ast.unparse(store.value)
         what = what if len(what) < 60 else "a tensor"
+        fix = None
+        if _plain(store.target):
+            edits = cast_expression(self.module, store.value, f"{where}.dtype")
+            fix = Fix("safe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
             node,
@@ -102,8 +106,8 @@ class UncastStore(Rule):
                     f"the value has {value.describe()}, the target {target.describe()}: torch wants one",
                 ),
             ],
-            fix=self._fix(store),
-            unfixed_reason=None if _plain(store.target) else "the target's dtype has no short name here",
+            fix=fix,
+            unfixed_reason=None if fix else "the target's dtype has no short name here",
         )
 
     def _indexes(self, index: ast.expr) -> bool:
@@ -119,16 +123,6 @@ class UncastStore(Rule):
             )
             return bool(TENSOR_INDEX.search(last))
         return value.form is Form.TENSOR
-
-    def _fix(self, store: Store) -> Fix | None:
-        if not _plain(store.target):
-            return None
-        cast = f".to({ast.unparse(store.target)}.dtype)"
-        start, end = self.module.byte_range(store.value)
-        edits = [Edit(end, end, cast)]
-        if not isinstance(store.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-            edits = [Edit(start, start, "("), Edit(end, end, f"){cast}")]
-        return Fix("safe", f"cast to {ast.unparse(store.target)}.dtype", tuple(edits))
 
     def _dequantised(self, call: ast.Call) -> None:
         """A value multiplied by its scale in float32 and cast back to the dtype that it was loaded in."""
@@ -174,7 +168,7 @@ class UncastStore(Rule):
             self.context.report(
                 one,
                 level="warning",
-                message=f"{mixed.kernel.name} keeps loads from {ast.unparse(one)} and {ast.unparse(other)} in one "
+                message=f"{mixed.kernel.name} keeps {ast.unparse(one)} and {ast.unparse(other)} in one "
                 "variable, and nothing keeps their dtypes equal",
                 evidence=[
                     *evidence_of(left, self.module, 2),

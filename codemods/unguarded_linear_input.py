@@ -21,8 +21,9 @@ from dtypefix.analysis.module_inputs import (
     module_calls,
 )
 from dtypefix.analysis.operands import Product, clash, products, states_of_another, uncast_delta
+from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Edit, Evidence, Fix
+from dtypefix.findings import Evidence, Fix
 
 
 class UnguardedLinearInput(Rule):
@@ -105,8 +106,7 @@ class UnguardedLinearInput(Rule):
         text = ast.unparse(dtype) if isinstance(dtype, ast.Attribute) else ""
         fix = None
         if text.startswith("self.") and isinstance(found.argument, ast.Name | ast.Subscript | ast.Attribute):
-            end = self.module.byte_range(found.argument)[1]
-            fix = Fix("unsafe", f"cast to {text}", (Edit(end, end, f".to({text})"),))
+            fix = Fix("unsafe", f"cast to {text}", cast_expression(self.module, found.argument, text))
         self._warn(
             found.call,
             f"{layer} gets {ast.unparse(found.argument)[:50]} in whatever dtype it came in, {why}",
@@ -129,8 +129,8 @@ class UnguardedLinearInput(Rule):
         fixed, given, literal = found
         fix = None
         if isinstance(given, ast.Name) and isinstance(fixed, ast.Name | ast.Call):
-            end = self.module.byte_range(fixed)[1]
-            fix = Fix("unsafe", f"cast to {given.id}.dtype", (Edit(end, end, f".to({given.id}.dtype)"),))
+            edits = cast_expression(self.module, fixed, f"{given.id}.dtype")
+            fix = Fix("unsafe", f"cast to {given.id}.dtype", edits)
         self._warn(
             node,
             f"{ast.unparse(fixed)[:50]} is {literal}, {ast.unparse(given)[:50]} whatever it came in as",
@@ -150,9 +150,12 @@ class UnguardedLinearInput(Rule):
             return
         argument, what = found
         layer = ast.unparse(call.func)
-        end = self.module.byte_range(argument)[1]
         norm = "norm" in layer.rpartition(".")[2].lower()
-        fix = Fix("unsafe", "cast to the layer's dtype", (Edit(end, end, f".to({layer}.weight.dtype)"),))
+        fix = Fix(
+            "unsafe",
+            "cast to the layer's dtype",
+            cast_expression(self.module, argument, f"{layer}.weight.dtype"),
+        )
         self._warn(
             call,
             f"{layer} gets {what} without a cast",
@@ -169,8 +172,8 @@ class UnguardedLinearInput(Rule):
         out = node.left if delta is node.right else node.right
         fix = None
         if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
-            end = self.module.byte_range(delta)[1]
-            fix = Fix("safe", f"cast to {out.id}.dtype", (Edit(end, end, f".to({out.id}.dtype)"),))
+            edits = cast_expression(self.module, delta, f"{out.id}.dtype")
+            fix = Fix("safe", f"cast to {out.id}.dtype", edits)
         self._warn(
             node,
             f"{ast.unparse(delta)} widens what {ast.unparse(out)} has: it has the dtype of the LoRA path",

@@ -14,6 +14,7 @@ from dtypefix.analysis.project import DEFAULT_LINE_LENGTH, Project
 from dtypefix.edits.fix_file import Accept, FixedFile, fix_file
 from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
 from dtypefix.engine.examine import examine, problem_with_source, wanted
+from dtypefix.engine.memory import relieve
 from dtypefix.engine.suppression import MARKER
 from dtypefix.findings import FileResult, Finding, Skipped
 from dtypefix.sources.lookup import FileLookup, module_name
@@ -26,7 +27,8 @@ class Options:
 
     ``select``, ``extend_select`` and ``ignore`` take rule names, group names and ``ALL``;
     ``packs`` are rule packages besides the installed ones, or their folders as absolute paths;
-    ``knowledge`` are further tables of facts, files or folders of them.
+    ``knowledge`` are further tables of facts, files or folders of them. Without ``obey_ignores``
+    comments silence nothing.
     """
 
     select: tuple[str, ...] = ()
@@ -35,6 +37,7 @@ class Options:
     unsafe_fixes: bool = False
     packs: tuple[str, ...] = ()
     knowledge: tuple[Path, ...] = ()
+    obey_ignores: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class _Run:
         )
         self.known = frozenset(catalog.by_name)
         self._chosen: dict[frozenset[str] | None, tuple[RuleInfo, ...]] = {None: self.rules}
+        self.obey_ignores = options.obey_ignores
         self.roots = roots
         unsaved = {file.absolute: file.source for file in files if file.source is not None}
         lookup = FileLookup(roots.search, roots.base, [f.absolute for f in files], unsaved)
@@ -97,6 +101,7 @@ class _Run:
             name=name,
             is_package=is_package,
             known_rules=self.known,
+            obey_ignores=self.obey_ignores,
         )
 
 
@@ -125,6 +130,7 @@ def scan(files: Sequence[InputFile], options: Options, roots: Roots) -> Iterator
             yield FileResult(file.path, skipped=source)
         else:
             yield run.examine(file, source)
+            relieve(run.project)
 
 
 def rewrite(
@@ -149,6 +155,7 @@ def rewrite(
             yield FixedFile(file.path, b"", b"", (), FileResult(file.path, skipped=source))
         else:
             yield fix_file(file.path, source, partial(run.examine, file), applicable, accept)
+            relieve(run.project)
 
 
 def silence(

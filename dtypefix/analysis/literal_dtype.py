@@ -18,16 +18,16 @@ _ASKS = re.compile(r"dtype|fp8|bf16|fp16|float8|quant|itemsize")
 
 
 class Role(StrEnum):
-    """What a literal decides."""
+    """What a literal decides, in words that follow "is written out"."""
 
-    CAST = "cast"
-    ALLOCATION = "allocation"
-    PARAMETER = "parameter"
-    ARGUMENT = "argument"
-    ATTRIBUTE = "attribute"
-    VARIABLE = "variable"
-    DEFAULT = "default"
-    DOT = "dot"
+    CAST = "in a cast"
+    ALLOCATION = "in an allocation"
+    PARAMETER = "for a parameter"
+    ARGUMENT = "for a layer"
+    ATTRIBUTE = "as a class's own dtype"
+    VARIABLE = "for what follows"
+    DEFAULT = "as a default"
+    DOT = "in an operand of tl.dot"
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,9 @@ def mixed_pointers(kernel: FunctionNode) -> dict[tuple[str, str], str]:
         for index, (first, here) in enumerate(places):
             for second, there in places[index + 1 :]:
                 if len(first) == len(second) == 1 and first != second and _meet(here, there, kernel):
-                    pairs.setdefault((next(iter(first)), next(iter(second))), name)
+                    pair = (next(iter(first)), next(iter(second)))
+                    if pair[::-1] not in pairs:
+                        pairs.setdefault(pair, name)
     return pairs
 
 

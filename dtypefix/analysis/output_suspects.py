@@ -25,7 +25,7 @@ def suspects(
         if function is not None:
             found.setdefault(function, set()).add(reason)
 
-    if any(name.encode() in module.source for name in registering):
+    if any(name.encode() in module.source for name in (*registering, ".register_fake")):
         for _, fake in registrations(module, registering):
             add(fake, "fake")
     if b"(0" in module.source:

@@ -75,7 +75,8 @@ class Definition:
 class Project:
     """Everything a rule can ask about code outside the node it looks at.
 
-    Modules, import maps and classes are parsed when first asked for and kept for the run.
+    Modules, import maps and classes are parsed when first asked for and kept until :meth:`forget`.
+    ``parsed`` counts the bytes of source whose trees are kept.
     """
 
     def __init__(self, lookup: SourceLookup, load_knowledge: Callable[[], Knowledge] | None = None) -> None:
@@ -85,9 +86,18 @@ class Project:
         self._flows: dict[str, tuple[Module, Flows]] = {}
         self._modules: dict[str, Module | None] = {}
         self._imports: dict[int, tuple[Module, Imports]] = {}
+        self.parsed = 0
+
+    def forget(self) -> None:
+        """Let go of every tree and of what is known about them; what is asked for again is read again."""
+        self._flows.clear()
+        self._modules.clear()
+        self._imports.clear()
+        self.parsed = 0
 
     def add(self, module: Module) -> None:
         """Let look-ups of ``module.name`` find this parsed module instead of reading it again."""
+        self.parsed += len(module.source)
         if module.name:
             self._modules[module.name] = module
 
@@ -99,6 +109,7 @@ class Project:
             if found is not None:
                 try:
                     self._modules[name] = Module(found.path, found.source, name, found.is_package)
+                    self.parsed += len(found.source)
                 except (SyntaxError, ValueError):
                     pass
         return self._modules[name]

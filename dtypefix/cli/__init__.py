@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from dtypefix import __version__
+from dtypefix.engine.memory import collector_paused
 from dtypefix.errors import UserError
 
 COMMANDS = ("scan", "rewrite", "baseline", "validate", "compare", "history", "rules", "explain", "lsp")
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A scanned file's doubtful escapes are its own affair; parsing it would print them.
     warnings.simplefilter("ignore", SyntaxWarning)
     try:
-        status = group.main(args=arguments, prog_name="dtypefix", standalone_mode=False)
+        with collector_paused():
+            status = group.main(args=arguments, prog_name="dtypefix", standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
         return _fail(str(error))

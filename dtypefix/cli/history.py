@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -61,6 +62,7 @@ def command(
         result = found_in(release, rules, label=release)
         counted = [finding for finding in result.findings if finding.counts or show_notes]
         found.append((str(version), [finding.rule for finding in counted]))
+        gc.collect()  # a release's trees hold each other: several hundred MB until someone looks
         for skipped in result.skipped:
             failed = True
             print(f"dtypefix: {release}: {skipped.path}: {skipped.reason}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from dtypefix.errors import UserError
 @change_options
 @rule_options
 @known_options
+@click.option("--no-ignores", is_flag=True, help="Report what comments silence too.")
 @report_options
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even where there are findings.")
 @show_options
@@ -33,6 +35,7 @@ def command(
     staged: bool,
     baseline: str | None,
     no_baseline: bool,
+    no_ignores: bool,
     format_name: str,
     output_files: tuple[str, ...],
     show_notes: bool,
@@ -59,6 +62,7 @@ def command(
     if show_settings:
         return _plan.show_settings(where, rules)
     plan = _plan.make(where, rules, staged=staged)
+    plan = replace(plan, options=replace(plan.options, obey_ignores=not no_ignores))
     if show_files:
         return _plan.show_files(plan)
     changes = _scan.changes(plan, diff_base)

@@ -9,7 +9,7 @@ import click
 from dtypefix.cli._options import _names
 
 TIER_NAMES = ("static", "model", "flip", "platform", "lora", "e2e", "device")
-PLATFORMS = ("cpu", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
+PLATFORMS = ("cpu", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
 
 EPILOG = (
     "Exit status: 1 if a fix failed (REPRODUCED-NOT-FIXED, CONTROL FAILED), 3 if a place was not shown "

@@ -59,30 +59,31 @@ class RuleInfo:
         """Import the rule's class.
 
         Raises:
-            UserError: the module does not import, or holds no rule, or a visitor method of it is
-                named after no LibCST node.
+            UserError: the module does not import, or holds no rule.
         """
-        import libcst
+        return _load(self.name, self.module)
 
-        from dtypefix.engine.rule import Rule
 
-        try:
-            module = importlib.import_module(self.module)
-        except Exception as error:
-            raise UserError(f"rule {self.name}: {self.module} does not import: {error!r}") from error
-        found = [
-            value
-            for value in vars(module).values()
-            if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == self.module
-        ]
-        if len(found) != 1:
-            raise UserError(f"rule {self.name}: {self.module} must define exactly one Rule class")
-        for attribute in dir(found[0]):
-            kind, _, node = attribute.partition("_")
-            if kind in ("visit", "leave") and not hasattr(libcst, node):
-                raise UserError(f"rule {self.name}: {attribute} names no LibCST node, so it would never run")
-        found[0].name = self.name
-        return found[0]
+@cache
+def _load(name: str, module_name: str) -> type[Rule]:
+    from dtypefix.engine.lazy import import_lazily
+    from dtypefix.engine.rule import Rule
+
+    # A rule's candidates come from the stdlib's ast: LibCST is loaded once there is one to look at.
+    import_lazily("libcst")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise UserError(f"rule {name}: {module_name} does not import: {error!r}") from error
+    found: list[type[Rule]] = [
+        value
+        for value in vars(module).values()
+        if issubclass(type(value), type) and issubclass(value, Rule) and value.__module__ == module_name
+    ]
+    if len(found) != 1:
+        raise UserError(f"rule {name}: {module_name} must define exactly one Rule class")
+    found[0].name = name
+    return found[0]
 
 
 def split_page(text: str, where: str) -> tuple[dict[str, Any], str]:

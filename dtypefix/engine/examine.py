@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dtypefix.analysis.walking import walk
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
-from dtypefix.engine.units import unit_nodes, unit_of
+from dtypefix.engine.units import plain_encoding, unit_nodes, unit_of
 from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dtypefix.analysis.project import Project
     from dtypefix.engine.rule import Rule
     from dtypefix.engine.units import Unit
+    from dtypefix.engine.visit import Trace
 
 # A chain of 400 `+` overflows LibCST's recursive parser bindings at Python's default of 1,000.
 _RECURSION = 10_000
@@ -55,21 +56,12 @@ class FileContext:
         self.findings: list[Finding] = []
         self.rule: RuleInfo | None = None
         self._unit: Unit | None = None
-        self._tree: cst.Module | None = None
+        self._trace: Trace | None = None
 
-    def enter(self, unit: Unit, tree: cst.Module) -> None:
-        """Start on a unit; positions are computed only when a rule asks for one."""
-        self._unit, self._tree = unit, tree
-        self.__dict__.pop("_positions", None)
+    def enter(self, unit: Unit, trace: Trace) -> None:
+        """Start on a unit."""
+        self._unit, self._trace = unit, trace
         self.__dict__.pop("_by_position", None)
-
-    @cached_property
-    def _positions(self) -> dict[cst.CSTNode, cst.metadata.CodeRange]:
-        from libcst.metadata import MetadataWrapper, PositionProvider
-
-        assert self._tree is not None
-        wrapper = MetadataWrapper(self._tree, unsafe_skip_copy=True)
-        return dict(wrapper.resolve(PositionProvider))
 
     @cached_property
     def _by_position(self) -> dict[tuple[int, int], list[ast.AST]]:
@@ -82,26 +74,24 @@ class FileContext:
 
     def span(self, node: cst.CSTNode) -> Span:
         """The span of a LibCST node of the current unit."""
-        assert self._unit is not None
-        place = self._positions[node]
-        start = self._offset(place.start.line + self._unit.line_shift, place.start.column)
-        end = self._offset(place.end.line + self._unit.line_shift, place.end.column)
-        return self.module.span_of_bytes(start, end)
+        return self.module.span_of_bytes(*self._byte_range(node))
 
-    def _offset(self, line: int, column: int) -> int:
-        if line > len(self.module.lines):
-            return len(self.module.source)
-        text = self.module.lines[line - 1]
-        if not text.isascii():
-            column = len(text.decode(self.module.encoding)[:column].encode(self.module.encoding))
-        return self.module.line_starts[line - 1] + column
+    def _byte_range(self, node: cst.CSTNode) -> tuple[int, int]:
+        unit, trace, encoding = self._unit, self._trace, self._encoding
+        assert unit is not None
+        assert trace is not None
+        start, end = trace.place(node)
+        return unit.offset(start, encoding), unit.offset(end, encoding)
+
+    @cached_property
+    def _encoding(self) -> str:
+        return plain_encoding(self.module.encoding)
 
     def ast_of(self, node: cst.CSTNode) -> ast.AST | None:
         """The ``ast`` node where a LibCST node stands; None when the two do not correspond."""
         import libcst as cst
 
-        span = self.span(node)
-        found = self._by_position.get((span.start_byte, span.end_byte), [])
+        found = self._by_position.get(self._byte_range(node), [])
         if not found and isinstance(node, cst.Tuple):
             return None
         kind = ast.expr if isinstance(node, cst.BaseExpression) else ast.stmt
@@ -152,6 +142,7 @@ def examine(
     name: str = "",
     is_package: bool = False,
     known_rules: frozenset[str] = frozenset(),
+    obey_ignores: bool = True,
 ) -> FileResult:
     """Run rules over one file.
 
@@ -163,6 +154,7 @@ def examine(
         name: dotted module name, ``""`` when the file lies in no package.
         is_package: whether it is an ``__init__.py``.
         known_rules: names of all rules, selected or not, which a suppression may name.
+        obey_ignores: whether ignore comments silence anything; if not, nothing is said of them either.
 
     Returns:
         The findings, sorted and fingerprinted, or the reason why the file could not be examined.
@@ -171,22 +163,30 @@ def examine(
         UserError: a rule does not load.
     """
     active = [rule for rule in wanted(source, rules) if not rule.builtin]
-    if not active and suppression.MARKER not in source:
+    if not active and not (obey_ignores and suppression.MARKER in source):
         return FileResult(path)
     with _deep_recursion():
-        return _examine(path, source, active, rules, project, name, is_package, known_rules)
+        result = _examine(path, source, active, project, name, is_package)
+        if isinstance(result, FileResult):
+            return result
+        kept, suppressed = result.findings, list[Finding]()
+        if obey_ignores:
+            selected = {rule.name for rule in rules}
+            kept, suppressed = suppression.apply(
+                result.module, result.findings, selected, known_rules or selected
+            )
+    return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
 
 
 def _examine(
     path: str,
     source: bytes,
     active: Sequence[RuleInfo],
-    rules: Sequence[RuleInfo],
     project: Project,
     name: str,
     is_package: bool,
-    known_rules: frozenset[str],
-) -> FileResult:
+) -> FileContext | FileResult:
+    """The context with what the rules found, or a result that says why the file cannot be examined."""
     from dtypefix.analysis.module import Module
 
     try:
@@ -203,9 +203,7 @@ def _examine(
         problem = _run(context, active)
         if problem is not None:
             return FileResult(path, skipped=Skipped(path, problem))
-    selected = {rule.name for rule in rules}
-    kept, suppressed = suppression.apply(module, context.findings, selected, known_rules or selected)
-    return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
+    return context
 
 
 def problem_with_source(source: bytes, *, parse: bool) -> str | None:
@@ -236,19 +234,21 @@ def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:
         return None
     import libcst as cst
 
-    from dtypefix.engine.visit import Walk
+    from dtypefix.engine.visit import Handlers, Trace, handlers_of
 
-    walks: dict[tuple[int, ...], Walk] = {}
+    handlers: dict[tuple[int, ...], tuple[Handlers, Handlers]] = {}
     for node, rules in by_node.items():
         unit = unit_of(module, node)
         try:
             tree = cst.parse_module(unit.text)
         except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
             return _parse_problem(error)
-        context.enter(unit, tree)
         key = tuple(id(rule) for rule in rules)
-        walk = walks.get(key) or walks.setdefault(key, Walk(rules))
-        tree.visit(walk)
+        if key not in handlers:
+            handlers[key] = handlers_of(rules)
+        trace = Trace(tree, *handlers[key])
+        context.enter(unit, trace)
+        trace.run()
     return None
 
 

@@ -16,13 +16,25 @@ _FRAME = "if 1:\n"
 class Unit:
     """A stretch of whole lines of one file that parses on its own.
 
-    ``node`` is the ``ast`` node that it holds, ``text`` what LibCST is given; line ``n`` of the text
-    is line ``n + line_shift`` of the file.
+    ``node`` is the ``ast`` node that it holds, ``text`` what LibCST is given, of which the first
+    ``frame`` characters are not the file's; what follows them stands at byte ``start`` of the file.
     """
 
     node: ast.AST
     text: str
-    line_shift: int
+    start: int
+    frame: int = 0
+
+    @property
+    def lines(self) -> int:
+        """How many lines LibCST parses."""
+        return self.text.count("\n") + 1
+
+    def offset(self, character: int, encoding: str) -> int:
+        """The byte offset in the file of a character of ``text``."""
+        if self.text.isascii():
+            return self.start + character - self.frame
+        return self.start + len(self.text[self.frame : character].encode(encoding))
 
 
 def unit_nodes(module: Module, candidates: Iterable[ast.AST], *, whole_functions: bool) -> list[ast.AST]:
@@ -50,12 +62,18 @@ def unit_nodes(module: Module, candidates: Iterable[ast.AST], *, whole_functions
 def unit_of(module: Module, node: ast.AST) -> Unit:
     """What LibCST parses for a node that :func:`unit_nodes` gave."""
     if isinstance(node, ast.Module):
-        return Unit(node, module.source.decode(module.encoding), 0)
+        start = module.line_starts[0]
+        return Unit(node, module.source[start:].decode(plain_encoding(module.encoding)), start)
     first, last = _first_line(node), _last_line(node)
-    raw = module.source[module.line_starts[first - 1] : module.line_starts[last]]
-    text = raw.decode(module.encoding)
+    start = module.line_starts[first - 1]
+    text = module.source[start : module.line_starts[last]].decode(plain_encoding(module.encoding))
     indented = text[:1] in (" ", "\t", "\f")
-    return Unit(node, _FRAME + text if indented else text, first - 1 - indented)
+    return Unit(node, _FRAME + text, start, len(_FRAME)) if indented else Unit(node, text, start)
+
+
+def plain_encoding(name: str) -> str:
+    """The encoding without a byte order mark."""
+    return "utf-8" if name.replace("_", "-") == "utf-8-sig" else name
 
 
 def _outermost_function(module: Module, node: ast.AST) -> ast.AST:

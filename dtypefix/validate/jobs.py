@@ -17,7 +17,8 @@ from dtypefix.validate.trees import Trees
 from dtypefix.validate.verdict import Place, Tier
 
 CPU = "cpu"
-FORCED = ("cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
+# Ampere has no float8 units: there every scheme takes its weight-only path.
+FORCED = ("cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
 TIERS = (Tier.STATIC, Tier.MODEL, Tier.FLIP, Tier.PLATFORM, Tier.LORA, Tier.E2E, Tier.DEVICE)
 
 

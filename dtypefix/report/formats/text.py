@@ -19,6 +19,7 @@ from dtypefix.report.twins import Group, grouped, short_places
 from dtypefix.report.words import FIX_STYLES, LEVEL_STYLES, fix_label, kind_of, one_line, place_of, repair_of
 
 INDENT = "    "
+NO_BREAK = "\u00a0"
 
 
 def render(report: Report, view: View, out: TextIO) -> None:
@@ -47,9 +48,9 @@ def _one(finding: Finding, view: View, paint: Paint) -> Iterator[str]:
 
 
 def _alike(findings: Iterable[Finding]) -> list[list[Group]]:
-    """The findings that say the same, platform twins folded, the gravest first."""
+    """The findings that say the same, platform twins folded: the gravest first, then by rule."""
     alike: dict[tuple[str, ...], list[Group]] = {}
-    for group in sorted(grouped(findings), key=lambda group: LEVELS.index(group.first.level)):
+    for group in sorted(grouped(findings), key=lambda g: (LEVELS.index(g.first.level), g.first.rule)):
         finding = group.first
         key = (finding.level, finding.rule, finding.message, kind_of(finding))
         alike.setdefault(key, []).append(group)
@@ -57,7 +58,10 @@ def _alike(findings: Iterable[Finding]) -> list[list[Group]]:
 
 
 def _many(groups: list[Group], view: View, paint: Paint, width: int) -> Iterator[str]:
-    yield from wrapped(_statement(groups[0].first, paint), width, INDENT)
+    label = fix_label(groups[0].first)
+    whole = label.replace(" ", NO_BREAK)
+    statement = _statement(groups[0].first, paint).replace(label, whole)
+    yield from (line.replace(whole, label) for line in wrapped(statement, width, INDENT))
     for group in groups:
         place = f"  {_place(group.first, paint)}"
         symbol = one_line(group.first.symbol)
