@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: bench-speed help demo test test-vllm lint format clean
+.PHONY: bench-speed help demo test test-vllm bench-history lint docs format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RELEASE ?= vllm==0.20.2
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,14 +31,22 @@ test-vllm: $(READY)  ## Run the repairs in a real vLLM: about 5 GB in the cache 
 bench-speed: $(READY)  ## Time dtypefix against ruff, ast-grep and Fixit: about 10 minutes
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 
+bench-history: $(READY)  ## Score the rules on repairs of the past (36 releases are fetched once)
+	$(BIN)/python benchmarks/history/fetch.py > /dev/null
+	$(BIN)/python benchmarks/history/score.py --command "$(abspath $(BIN))/dtypefix" $(ARGS)
+
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: $(READY)  ## Build the site from docs/ and the rule pages into site/
+	$(BIN)/python -m pip install --quiet --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 format: $(READY)  ## Put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean:  ## Remove the environment and the caches of the tools
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache

@@ -20,7 +20,7 @@ MODEL_TENSOR = re.compile(
     r"state_dict|features?|pooled|activations?)(_|$)"
 )
 WHOLE = re.compile(
-    r"(^|_)(ids?|ind(ex|ices)|len(gth)?s?|lens|counts?|map|mask|scales?|slots?|checksum|shape|grid)(_|$)"
+    r"(^|_)(cu|num|ids?|ind(ex|ices)|len(gth)?s?|lens|counts?|map|mask|scales?|slots?|checksum|shape|grid)(_|$)"
 )
 BIT_VIEWS = re.compile(r"view\((dtype=)?torch\.u?int|untyped_storage|iinfo")
 MODEL_KINDS = frozenset({Kind.MODEL, Kind.LAYER_COMPUTE, Kind.LAYER_WEIGHT, Kind.CHECKPOINT})

@@ -9,9 +9,10 @@ from typing import Any
 import libcst as cst
 
 from dtypefix.analysis import fp8_formats
-from dtypefix.analysis.fp8_formats import Use, last_name
-from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.platforms import cuda_only_class, deciding_test, named_after
+from dtypefix.analysis.fp8_formats import Use
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.platforms import cuda_only_class, named_after
+from dtypefix.analysis.scopes import last_name
 from dtypefix.edits.imports import import_edit
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -30,16 +31,17 @@ class HardCodedFp8Format(Rule):
 
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
-        """Names of the formats, their largest value, ``finfo`` and the conversion of weights."""
-        for node in module.nodes():
-            if isinstance(node, ast.Attribute):
-                if node.attr in fp8_formats.NAMES:
+        """The first use in each function that fixes a format, and the conversions of weights."""
+        seen: set[ast.AST] = set()
+        for node in module.nodes(ast.Attribute, ast.Constant, ast.Call):
+            if isinstance(node, ast.Call) and last_name(node.func) == CONVERT:
+                if fp8_formats.converted_unseen(module, node):
                     yield node
-            elif isinstance(node, ast.Constant):
-                if isinstance(node.value, float) and node.value == fp8_formats.LARGEST:
-                    yield node
-            elif isinstance(node, ast.Call) and last_name(node.func) in ("finfo", CONVERT):
-                yield node
+            elif fp8_formats.mentions(node):
+                scope = fp8_formats.scope_of(module, node)
+                if scope is not None and scope not in seen:
+                    seen.add(scope)
+                    yield from [use.node for use in fp8_formats.open_uses(module, scope)][:1]
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """A format by name."""
@@ -66,7 +68,7 @@ class HardCodedFp8Format(Rule):
         """Examine, once, the function or module-level statement around a node."""
         if node is None:
             return
-        scope = self.module.enclosing_function(node) or self._statement(node)
+        scope = fp8_formats.scope_of(self.module, node)
         if scope is None or scope in self._done:
             return
         self._done.add(scope)
@@ -78,25 +80,14 @@ class HardCodedFp8Format(Rule):
             self.module, node
         ):
             return
-        outer = [p for p in self.module.ancestors(scope) if isinstance(p, FunctionNode)]
-        if any(fp8_formats.settled(self.module, part) for part in (scope, *outer)):
-            return
-        found = [u for u in fp8_formats.uses(self.module, scope) if not deciding_test(self.module, u.node)]
+        found = fp8_formats.open_uses(self.module, scope)
         if found:
             self._report(scope, found)
-
-    def _statement(self, node: ast.AST) -> ast.stmt | None:
-        for parent in self.module.ancestors(node):
-            if isinstance(parent, ast.Assign | ast.AnnAssign):
-                return parent
-            if isinstance(parent, ast.stmt):
-                return None
-        return None
 
     def _report(self, scope: ast.AST, found: list[Use]) -> None:
         path = self.module.path
         evidence = [Evidence(path, use.node.lineno, use.what) for use in found]
-        known = self._knows_platform(scope)
+        known = self._knows_platform()
         if known is not None:
             evidence.append(
                 Evidence(path, known.lineno, "the same file asks the platform for its format here")
@@ -104,32 +95,34 @@ class HardCodedFp8Format(Rule):
         evidence.append(
             Evidence(path, found[0].node.lineno, "ROCm's gfx94x computes in e4m3fnuz (largest value 224)")
         )
-        fix = self._fix(found)
+        fix = self._fix(scope, found)
         self.context.report(
             found[0].node,
             level="note" if all(use.weak for use in found) else "warning",
             message=f"{found[0].what}, on ROCm's gfx94x too",
             evidence=evidence,
             fix=fix,
-            unfixed_reason=None if fix else self._reason(found),
+            unfixed_reason=None if fix else self._reason(scope, found),
         )
 
-    def _reason(self, found: list[Use]) -> str:
+    def _reason(self, scope: ast.AST, found: list[Use]) -> str:
         if any(not use.replaceable for use in found):
-            return (
-                "the kernel or its limits must take the format from the caller, which has to ask the platform"
-            )
+            return "the kernel or its limits must take the format from the caller, who asks the platform"
+        if "finfo(" in self.module.text(scope):
+            return "the limits have to become those of get_fp8_min_max() together with it"
         return "nothing in reach tells the platform's format"
 
-    def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
-        for node in self.module.nodes():
-            if isinstance(node, ast.Call) and last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
+    def _knows_platform(self) -> ast.Call | None:
+        for node in self.module.nodes(ast.Call):
+            if last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None
 
-    def _fix(self, found: list[Use]) -> Fix | None:
+    def _fix(self, scope: ast.AST, found: list[Use]) -> Fix | None:
         """Ask the platform instead, where every use is a name and the project has the question."""
         if not all(use.replaceable for use in found) or not self.module.name.startswith("vllm."):
+            return None
+        if "finfo(" in self.module.text(scope):
             return None
         text = f"{PLATFORM}.fp8_dtype()"
         edits = [Edit(*self.module.byte_range(use.node), text) for use in found]

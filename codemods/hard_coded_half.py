@@ -28,15 +28,6 @@ LAYER = re.compile(r"(Linear|Norm|Embedding|LMHead|Conv\w*|get_rope|super\(\)\._
 ONE_SUPPORTED = re.compile(rb"def get_supported_act_dtypes[^\n]*\n\s+return \[([^\],]*)\]")
 # More literals than this, and the whole file is written for one dtype.
 MOST = 4
-PLACES = {
-    Role.CAST: "in a cast",
-    Role.ALLOCATION: "in an allocation",
-    Role.PARAMETER: "for a parameter",
-    Role.ARGUMENT: "for a layer",
-    Role.ATTRIBUTE: "as a class's own dtype",
-    Role.DEFAULT: "as a default",
-    Role.DOT: "in an operand of tl.dot",
-}
 
 
 class HardCodedHalf(Rule):
@@ -76,7 +67,7 @@ class HardCodedHalf(Rule):
         self.context.report(
             at,
             level="warning",
-            message=f"{literal.text} is written out {PLACES[literal.role]}: no other --dtype matches it",
+            message=f"{literal.text} is written out {literal.role}: no other --dtype matches it",
             evidence=evidence,
             fix=fix,
             unfixed_reason=None if fix else "no expression here is known to hold the model's dtype",
@@ -125,7 +116,7 @@ def _why(module: Module, literal: HalfLiteral, model: bool) -> str | None:
         return _ignores_parameter(module, literal)
     if not model or owner is None or not owner.bases or "Process" in owner.name:
         return None
-    building = function.name == "__init__"
+    building = function.name == "__init__" and literal.role is not Role.VARIABLE
     if literal.role is Role.DEFAULT:
         # What a cache stores is configured apart from the model's dtype.
         return "callers that leave it out get it" if building and "cache" not in literal.name else None
@@ -134,11 +125,8 @@ def _why(module: Module, literal: HalfLiteral, model: bool) -> str | None:
     if literal.role is Role.ALLOCATION:
         scalar = literal.call is not None and ast.unparse(literal.call.func) == "torch.tensor"
         return "it meets tensors of the model's dtype" if scalar and not building else None
-    if (
-        literal.role is Role.ARGUMENT
-        and literal.call is not None
-        and not LAYER.search(ast.unparse(literal.call.func))
-    ):
+    callee = ast.unparse(literal.call.func) if literal.call is not None else ""
+    if literal.role is Role.ARGUMENT and not LAYER.search(callee):
         return None
     return "it is decided here, not by the model's configuration" if building else None
 
@@ -146,9 +134,10 @@ def _why(module: Module, literal: HalfLiteral, model: bool) -> str | None:
 def _ignores_parameter(module: Module, literal: HalfLiteral) -> str | None:
     """Whether a method is handed ``params_dtype``, never reads it, and allocates in a literal instead."""
     function = literal.function
-    if literal.role not in (Role.ALLOCATION, Role.PARAMETER) or "params_dtype" not in parameter_names(
-        function
-    ):
+    if literal.role is Role.DEFAULT and literal.name == "params_dtype":
+        return "callers that leave it out get it"
+    allocates = literal.role in (Role.ALLOCATION, Role.PARAMETER, Role.VARIABLE)
+    if not allocates or "params_dtype" not in parameter_names(function):
         return None
     if any(isinstance(n, ast.Name) and n.id == "params_dtype" for n in walk(function)):
         return None

@@ -36,12 +36,14 @@ class IndexWidth(Rule):
         pointers = b"data_ptr()" in module.source
         inherited: list[ast.Call] = []
         launching: set[ast.AST | None] = set()
-        for node in module.nodes():
+        for node in module.nodes(ast.IfExp, ast.Call):
             if isinstance(node, ast.IfExp) and kernels:
                 arms = (node.body, node.orelse)
                 if any(isinstance(arm, ast.Constant) for arm in arms):
-                    if any(isinstance(arm, ast.Call) and last_name(arm.func) == "load" for arm in arms):
-                        yield node
+                    function = module.enclosing_function(node)
+                    if isinstance(function, FunctionNode) and is_kernel(function):
+                        if widths.literal_beside_load(node, function):
+                            yield node
                 elif isinstance(parent := module.parents[node], ast.Call) and launched(parent):
                     yield node
             elif isinstance(node, ast.Call):
@@ -52,7 +54,9 @@ class IndexWidth(Rule):
                     if kernels and not typed and isinstance(module.parents[node], ast.Assign):
                         inherited.append(node)
                 elif name == TO_DEVICE or (name == "tensor" and pointers):
-                    if not typed and node.args:
+                    function = module.enclosing_function(node)
+                    find = widths.array_from_elsewhere if name == TO_DEVICE else widths.addresses
+                    if not typed and node.args and function is not None and find(function, node.args[0]):
                         yield node
                 elif OPS.search(name):
                     yield node
@@ -189,7 +193,8 @@ class IndexWidth(Rule):
         """Report a place; ``pin`` is a dtype to pass as a new last keyword, where that is simple."""
         if pin:
             end = self.module.byte_range(at)[1] - 1
-            if not self.module.source[:end].rstrip().endswith(b","):
+            known = self.project.imports(self.module).from_modules().get("torch") == "torch"
+            if known and not self.module.source[:end].rstrip().endswith(b","):
                 edit = Edit(end, end, f", dtype={pin}")
         fix = Fix("unsafe", f"make it {pin or 'torch.int32'}", (edit,)) if edit else None
         evidence = [Evidence(self.module.path, node.lineno, text) for node, text in steps]

@@ -60,7 +60,21 @@ def _handled(bound: Bound) -> bool:
             if isinstance(node, ast.If) and "kv_cache_dtype" in ast.unparse(node.test):
                 if any(isinstance(s, ast.Raise) for s in node.body):
                     return True
-    return _unclaimed(bound)
+    return _quantises_query(bound) or _unclaimed(bound)
+
+
+def _quantises_query(bound: Bound) -> bool:
+    """Whether the class asks for a query that is quantised for the cache already."""
+    module, project = bound.flow.module, bound.flow.flows.project
+    cls = module.enclosing_class(bound.call)
+    if cls is None or project is None:
+        return False
+    ref = project.class_of(module, cls)
+    for name in bound.roles["quantised_query"]:
+        set_to = ref.defines(name)
+        if set_to is not None and getattr(set_to.value, "value", True) is not False:
+            return True
+    return False
 
 
 def _unclaimed(bound: Bound) -> bool:

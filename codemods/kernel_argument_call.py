@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +37,8 @@ class Fault:
 class Bound:
     """A call with a contract: its arguments by name and what is known of their dtypes.
 
-    ``siblings`` are the calls of the same operator in the same file, this one among them.
+    ``siblings`` are the calls of the same operator in the same file, this one among them; ``known``
+    gives the dtypes of values that are made alike everywhere, by the end of their path.
     """
 
     call: ast.Call
@@ -46,6 +47,7 @@ class Bound:
     roles: Mapping[str, Any]
     given: Mapping[str, ast.expr]
     siblings: Sequence[ast.Call] = ()
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
         """What is known of an argument's dtype."""

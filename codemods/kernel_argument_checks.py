@@ -6,22 +6,32 @@ They serve the rule ``kernel-argument-dtype`` and are apart from it only for the
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
 from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
-from dtypefix.analysis.module import Module
-from dtypefix.analysis.origins import Form, Kind
-from dtypefix.analysis.walking import walk
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.origins import Form, Kind, Value
 
 SHORT = 6
+HALF = frozenset({"float16", "bfloat16"})
 FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 def faults(bound: Bound) -> Iterator[Fault]:
     """What is wrong with the arguments of a call, the surest first."""
     seen: set[int] = set()
-    questions = (_forbidden, _unequal, mixed_with_cache, _half_converted, _untied, _strict, _roles, _siblings)
+    questions = (
+        _forbidden,
+        _known,
+        _unequal,
+        mixed_with_cache,
+        _half_converted,
+        _untied,
+        _strict,
+        _roles,
+        _siblings,
+    )
     for question in questions:
         for fault in question(bound):
             if id(fault.argument) not in seen:
@@ -47,20 +57,58 @@ def _forbidden(bound: Bound) -> Iterator[Fault]:
             )
 
 
+def _known(bound: Bound) -> Iterator[Fault]:
+    """A value whose dtype is the same wherever it is made, where the operator wants another."""
+    for name, allowed in bound.contract.allowed(bound.given).items():
+        real = bound.real(name)
+        known = {bound.known.get(".".join(o.detail.split(".")[-2:])) for o in real if o.foreign}
+        if len(real) == 1 and known and None not in known and known.isdisjoint(allowed):
+            yield Fault(
+                bound.given[name],
+                "warning",
+                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, and "
+                f"`{real[0].detail}` is `torch.{known.pop()}`",
+                (bound.value(name),),
+                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
+                "more than one dtype would do",
+            )
+
+
+def _model_dtype(bound: Bound) -> Iterator[Fault]:
+    """The model dtype where the operator takes neither of the 16-bit formats."""
+    for name, allowed in bound.contract.allowed(bound.given).items():
+        value = bound.value(name)
+        if value.form is not Form.TENSOR or not value.must_be(Kind.MODEL, Kind.LAYER_COMPUTE):
+            continue
+        if HALF.isdisjoint(allowed) and not bound.is_tested(name):
+            yield Fault(
+                bound.given[name],
+                "warning",
+                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, which is {value.describe()}",
+                (value,),
+                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
+                "more than one dtype would do",
+            )
+
+
 def _unequal(bound: Bound) -> Iterator[Fault]:
-    """Two arguments that must have one dtype and certainly have two."""
+    """Two arguments that must have one dtype and have two."""
     for group in groups(bound):
-        known = [n for n in group if bound.value(n).literal and bound.value(n).form is Form.TENSOR]
-        for name in known[1:]:
-            first = bound.value(known[0])
-            if bound.value(name).literal != first.literal:
-                yield Fault(
-                    bound.given[name],
-                    "error",
-                    f"{wants(bound, known[0], name)}: "
-                    f"{first.describe()} meets {bound.value(name).describe()}",
-                    (first, bound.value(name)),
-                )
+        settled = [n for n in group if bound.value(n).form is Form.TENSOR and _settled(bound.value(n))]
+        for name in settled[1:]:
+            first, value = bound.value(settled[0]), bound.value(name)
+            if first.same_dtype(value) or bound.is_tested(name) or bound.is_tested(settled[0]):
+                continue
+            yield Fault(
+                bound.given[name],
+                "error" if first.literal and value.literal else "warning",
+                f"{wants(bound, settled[0], name)}: {first.describe()} meets {value.describe()}",
+                (first, value),
+            )
+
+
+def _settled(value: Value) -> bool:
+    return value.literal is not None or value.must_be(Kind.MODEL)
 
 
 def _half_converted(bound: Bound) -> Iterator[Fault]:
@@ -74,6 +122,8 @@ def _half_converted(bound: Bound) -> Iterator[Fault]:
             and not bound.is_tested(n)
         ]
         for name in group:
+            if cast and _agrees_by_role(bound, cast[0], name):
+                continue
             if cast and bound.plain(name) and not bound.is_tested(name):
                 yield Fault(
                     bound.given[name],
@@ -83,6 +133,13 @@ def _half_converted(bound: Bound) -> Iterator[Fault]:
                     (bound.value(cast[0]), bound.value(name)),
                     f"torch.{bound.value(cast[0]).literal}",
                 )
+
+
+def _agrees_by_role(bound: Bound, cast: str, name: str) -> bool:
+    """Whether a cast to float32 meets what is float32 by its role."""
+    if name in bound.contract.strict:
+        return False
+    return bound.value(cast).literal == "float32" and _named(bound, name, "float32")
 
 
 def _untied(bound: Bound) -> Iterator[Fault]:
@@ -109,7 +166,7 @@ def _ties(bound: Bound, name: str) -> bool:
     return any(
         isinstance(a, ast.Attribute) and a.attr == "dtype"
         for cast in bound.flow.casts(bound.given[name])
-        if any(cast is n for n in walk(bound.given[name]))
+        if any(cast is n for n in ast.walk(bound.given[name]))
         for a in (*cast.args, *(k.value for k in cast.keywords))
     )
 
@@ -140,22 +197,22 @@ def _strict(bound: Bound) -> Iterator[Fault]:
 def _model_dtypes_are(bound: Bound, allowed: tuple[str, ...]) -> bool:
     """Whether the backends of the file say which model dtypes they take, and all of these are allowed."""
     values = class_values(bound.flow.module, "supported_dtypes")
-    found = {n.attr for value in values for n in walk(value) if isinstance(n, ast.Attribute)}
+    found = {n.attr for value in values for n in ast.walk(value) if isinstance(n, ast.Attribute)}
     found -= {"dtype"}
     return bool(found) and found <= set(allowed)
 
 
 def _roles(bound: Bound) -> Iterator[Fault]:
-    """Float32 router weights in a group with activations."""
+    """What a router keeps in float32, in a group with activations."""
     for group in groups(bound):
-        tokens = [n for n in group if _named(bound, n, "activations")]
+        tokens = [n for n in group if _is_activation(bound, n)]
         for name in group:
             if tokens and _named(bound, name, "float32") and not bound.is_tested(name):
                 yield Fault(
                     bound.given[name],
                     "warning",
-                    f"{wants(bound, tokens[0], name)}: router weights are float32, activations have the "
-                    "model dtype",
+                    f"{wants(bound, tokens[0], name)}: by its name the latter is float32, and "
+                    "the former has the model dtype",
                     (bound.value(tokens[0]), bound.value(name)),
                     f"{ast.unparse(root(bound.given[tokens[0]]))}.dtype",
                 )
@@ -163,6 +220,7 @@ def _roles(bound: Bound) -> Iterator[Fault]:
 
 def _siblings(bound: Bound) -> Iterator[Fault]:
     """An argument that every other call of the operator in the file, or another branch, casts."""
+    flows = bound.flow.flows
     partners = {n: group[0] for group in groups(bound) for n in group[1:]}
     for name in {**partners, **bound.contract.allowed(bound.given)}:
         if not bound.plain(name) or bound.is_tested(name):
@@ -171,7 +229,7 @@ def _siblings(bound: Bound) -> Iterator[Fault]:
         if partner is not None and bound.value(name).origins & bound.value(partner).origins:
             continue
         others = _others(bound, name)
-        if others and all(_casts(other) for other in others):
+        if others and all(_casts(other) or flows.at(other).casts(other) for other in others):
             what = f"the same is cast for `{name}` in the other calls of this file, and not here"
         elif bound.contract.attention and partner is not None and matched_elsewhere(bound, partner):
             what = f"another branch brings the cache to the dtype of `{partner}`, `{name}` stays as it comes"
@@ -188,7 +246,7 @@ def _others(bound: Bound, name: str) -> list[ast.expr]:
         given = (bound.contract.bind(call) or {}).get(name) if call is not bound.call else None
         if given is None or isinstance(given, ast.Constant):
             continue
-        said = {getattr(n, "attr", getattr(n, "id", "")) for n in walk(given)}
+        said = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(given)}
         if tails & said:
             found.append(given)
     return found
@@ -209,8 +267,17 @@ def _casts(expr: ast.expr) -> bool:
             or (n.func.attr == "to" and any(k.arg == "dtype" for k in n.keywords))
         )
         for arm in arms
-        for n in walk(arm)
+        for n in ast.walk(arm)
     )
+
+
+def _is_activation(bound: Bound, name: str) -> bool:
+    """Whether an argument holds activations: by its own name, or by what the operator calls it."""
+    if _named(bound, name, "activations"):
+        return True
+    real = bound.real(name)
+    open_ended = bool(real) and all(o.foreign for o in real)
+    return open_ended and name in bound.roles["activations"] and not _named(bound, name, "float32")
 
 
 def _named(bound: Bound, name: str, role: str) -> bool:
@@ -222,11 +289,13 @@ def _either(dtypes: tuple[str, ...]) -> str:
     return " or ".join(f"`torch.{d}`" for d in dtypes)
 
 
-def hands_on(module: Module, call: ast.Call) -> bool:
-    """Whether a call only hands on the parameters of a wrapper, whose callers are to be asked."""
+def hands_on(module: Module, call: ast.Call, operators: Container[str]) -> bool:
+    """Whether a call stands in a wrapper of an operator, or hands on its parameters: callers decide."""
     function = module.enclosing_function(call)
     if function is None or function.name.startswith(("forward", "apply")):
         return False
+    if function.name.removesuffix("_impl").removesuffix("_fake") in operators:
+        return True
     statements = [
         s for s in function.body if not isinstance(s, ast.Assert | ast.Import | ast.ImportFrom | ast.Raise)
     ]
@@ -234,3 +303,19 @@ def hands_on(module: Module, call: ast.Call) -> bool:
     given = [*call.args, *(k.value for k in call.keywords)]
     names = [a for a in given if isinstance(a, ast.Name)]
     return len(statements) <= SHORT and len(names) == len(given) and {n.id for n in names} <= parameters
+
+
+def may_be_none(argument: ast.expr, bound: Bound) -> bool:
+    """Whether an argument can be ``None``: on some path, or as the default of a parameter."""
+    if bound.flow.value(argument).has(Kind.NONE):
+        return True
+    function = bound.flow.node
+    if not isinstance(argument, ast.Name) or not isinstance(function, FunctionNode):
+        return False
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return any(a.arg == argument.id and isinstance(d, ast.Constant) and d.value is None for a, d in pairs)

@@ -8,24 +8,24 @@ from functools import cached_property
 
 import libcst as cst
 
-from codemods.facts import facts
 from codemods.kernel_argument_call import Bound, Fault
-from codemods.kernel_argument_checks import faults, hands_on
+from codemods.kernel_argument_checks import faults, hands_on, may_be_none
+from codemods.kernel_argument_tables import (
+    BITS,
+    CONTRACTS,
+    KNOWN_DTYPES,
+    PROJECTION,
+    PROJECTS,
+    ROLES,
+    may_be_operator,
+    projects_cache,
+)
 from dtypefix.analysis.bitcasts import bit_read, positional
-from dtypefix.analysis.contracts import Contract, Contracts
 from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
 from dtypefix.findings import Edit, Fix
-
-FACTS = facts("op_contracts")
-CONTRACTS = Contracts.of(FACTS["contract"])
-ROLES = FACTS["argument_roles"]
-PROJECTION = tuple(ROLES["projections"])
-BITS = Contract.of({"op": "launcher", "cite": "a Triton kernel of this file loads and bit-casts the value"})
-PROJECTS = Contract.of({"op": "projection", "params": ["input"], "cite": ROLES["cite"]})
 
 
 class KernelArgumentDtype(Rule):
@@ -35,13 +35,13 @@ class KernelArgumentDtype(Rule):
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Calls of operators with a contract, and projections in functions that read the KV cache."""
         reads = bit_read(module)
-        for node in module.nodes():
-            if isinstance(node, ast.Call) and (
-                _may_be_operator(node)
-                or _projects_cache(module, node)
-                or (isinstance(node.func, ast.Name) and node.func.id in reads)
+        for call in module.nodes(ast.Call):
+            if (
+                may_be_operator(call)
+                or getattr(call.func, "id", None) in reads
+                or projects_cache(module, call)
             ):
-                yield node
+                yield call
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
@@ -51,9 +51,9 @@ class KernelArgumentDtype(Rule):
     def calls(self) -> Mapping[str, list[ast.Call]]:
         """The calls of operators in this file, by the operator's name."""
         found: dict[str, list[ast.Call]] = {}
-        for node in self.module.nodes():
-            if isinstance(node, ast.Call) and CONTRACTS.named(node):
-                found.setdefault(CONTRACTS.named(node)[0].op, []).append(node)
+        for call in self.module.nodes(ast.Call):
+            for contract in CONTRACTS.named(call)[:1]:
+                found.setdefault(contract.op, []).append(call)
         return found
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -74,17 +74,20 @@ class KernelArgumentDtype(Rule):
         if reads is not None:
             self._bits(call, flow, reads)
             return
-        contract = CONTRACTS.of_call(call, flow.callee(call))
+        callee = flow.callee(call)
+        if "." not in callee:
+            callee = self.project.qualified(self.module, call.func) or callee
+        contract = CONTRACTS.of_call(call, callee)
         given = contract.bind(call) if contract is not None else None
-        if contract is None or given is None or hands_on(self.module, call):
+        if contract is None or given is None or hands_on(self.module, call, CONTRACTS.by_op):
             return
-        bound = Bound(call, contract, flow, ROLES, given, self.calls.get(name.value, ()))
+        bound = Bound(call, contract, flow, ROLES, given, self.calls.get(name.value, ()), KNOWN_DTYPES)
         for fault in faults(bound):
             self._report(fault, bound)
 
     def _projection(self, call: ast.Call, flow: Flow) -> None:
         """A projection of what was read from the KV cache, still in the dtype of the cache."""
-        if not call.args or not _projects_cache(self.module, call):
+        if not call.args or not projects_cache(self.module, call):
             return
         value = flow.value(call.args[0])
         bound = Bound(call, PROJECTS, flow, ROLES, {"input": call.args[0]})
@@ -124,41 +127,35 @@ class KernelArgumentDtype(Rule):
     def _report(self, fault: Fault, bound: Bound) -> None:
         evidence = [e for value in fault.values for e in evidence_of(value, self.module, 4)]
         evidence.append(evidence_at(bound.call, self.module, f"contract: {bound.contract.cite}"))
-        fix = None
-        if fault.dtype is not None and isinstance(fault.argument, ast.Name | ast.Attribute | ast.Call):
-            end = self.module.byte_range(fault.argument)[1]
-            fix = Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, f".to({fault.dtype})"),))
+        fix, reason = self._cast(fault, bound)
         self.context.report(
             fault.argument,
             level=fault.level,
             message=fault.message,
             evidence=evidence,
             fix=fix,
-            unfixed_reason=None if fix else fault.reason,
+            unfixed_reason=reason,
         )
 
-
-def _may_be_operator(call: ast.Call) -> bool:
-    """Whether the written name of a call can mean an operator with a contract."""
-    contracts = CONTRACTS.named(call)
-    if not contracts or isinstance(call.func, ast.Name) or all(not c.under for c in contracts):
-        return bool(contracts)
-    path = ast.unparse(call.func)
-    return "ops." in path or any(c.fits(path) for c in contracts)
-
-
-def _projects_cache(module: Module, call: ast.Call) -> bool:
-    """Whether a projection stands in a function that reads the KV cache."""
-    if not isinstance(call.func, ast.Attribute) or not call.func.attr.endswith(PROJECTION):
-        return False
-    if not any(name.encode() in module.source for name in ROLES["cache_calls"]):
-        return False
-    function = module.enclosing_function(call)
-    return function is not None and _reads_cache(function)
-
-
-def _reads_cache(function: FunctionNode) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr in ROLES["cache_calls"] for n in walk(function))
+    def _cast(self, fault: Fault, bound: Bound) -> tuple[Fix | None, str | None]:
+        """A cast of the argument, or why there is none."""
+        name = next((n for n, given in bound.given.items() if given is fault.argument), "")
+        if fault.dtype is None or not isinstance(fault.argument, ast.Name | ast.Attribute | ast.Call):
+            return None, fault.reason
+        if name in ROLES["written"]:
+            return None, "the operator writes to this argument, so that a cast copy would be lost"
+        if (
+            fault.dtype.startswith("torch.")
+            and self.project.imports(self.module).name("torch", bound.call) != "torch"
+        ):
+            return None, f"cast it to {fault.dtype}: `torch` is not imported here"
+        end = self.module.byte_range(fault.argument)[1]
+        if may_be_none(fault.argument, bound):
+            if not isinstance(fault.argument, ast.Name):
+                return None, f"cast it to {fault.dtype} where it is not None"
+            text = f".to({fault.dtype}) if {fault.argument.id} is not None else None"
+            return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, text),)), None
+        return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, f".to({fault.dtype})"),)), None
 
 
 __getattr__ = codemod_command(

@@ -23,6 +23,7 @@ from dtypefix.analysis.walking import walk
 from dtypefix.findings import Evidence
 
 AUTO = "auto"
+CACHE_CLASS, REPLACE = "Cache", "replace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,3 +286,33 @@ def draft_config(names: KvCacheNames, call: ast.Call, at: Place) -> Fault | None
         (at.see(call, "only the model's part of the configuration is replaced"),),
         f"replace `{facts['keyword']}` as well where `speculative_config.{facts['option']}` is set",
     )
+
+
+def keeps_resolved(node: ast.Assign, attributes: list[str]) -> bool:
+    """Whether an attribute is given the cache's dtype that another object holds."""
+    return (
+        isinstance(node.value, ast.Attribute)
+        and node.value.attr in attributes
+        and isinstance(node.targets[0], ast.Attribute)
+    )
+
+
+def is_auto_test(node: ast.Compare) -> bool:
+    """Whether a comparison is `!= "auto"`."""
+    return (
+        len(node.ops) == 1
+        and isinstance(node.ops[0], ast.NotEq)
+        and any(isinstance(c, ast.Constant) and c.value == AUTO for c in node.comparators)
+    )
+
+
+def builds_config(node: ast.Call) -> bool:
+    """Whether a call builds a description of a cache, or a configuration with another model."""
+    if isinstance(node.func, ast.Name) and node.func.id == REPLACE:
+        return any(k.arg == "model_config" for k in node.keywords)
+    return is_cache_class(node)
+
+
+def is_cache_class(node: ast.Call) -> bool:
+    """Whether a call builds something named after a cache."""
+    return isinstance(node.func, ast.Name) and CACHE_CLASS in node.func.id and node.func.id[:1].isupper()

@@ -98,3 +98,27 @@ def _environment(owner: ClassRef, field: ast.AnnAssign) -> Evidence | None:
                 if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
                     return Evidence(found.module.path, node.lineno, "which is read from the environment")
     return None
+
+
+def planned_alike(names: KvCacheNames, assigned: ast.Assign, at: Place) -> Fault | None:
+    """The cache's dtype kept in an attribute that one planning call takes for query and cache alike."""
+    target = assigned.targets[0]
+    if at.cls is None or not isinstance(target, ast.Attribute):
+        return None
+    text = ast.unparse(target)
+    for node in ast.walk(at.cls.node):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr not in names.table["planning"]:
+            continue
+        given = [ast.unparse(a) for a in (*node.args, *(k.value for k in node.keywords))]
+        if given.count(text) > 1:
+            return Fault(
+                f"`{text}` is the dtype of the KV cache, and is planned for the query as well",
+                (
+                    at.see(assigned, f"`{text}` is set here"),
+                    at.see(node, "and given for the query and for the cache"),
+                ),
+                "a query that is not cast to the cache's dtype has that of the model",
+            )
+    return None

@@ -9,7 +9,7 @@ import libcst as cst
 
 from codemods import kv_cache_checks as checks
 from codemods.facts import facts
-from codemods.kv_cache_claims import claims_too_much, process_wide_default
+from codemods.kv_cache_claims import claims_too_much, planned_alike, process_wide_default
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
@@ -18,7 +18,6 @@ from dtypefix.findings import Edit, Fix
 NAMES = facts("kv_cache")["kv_cache"]
 KEYWORDS = frozenset({*NAMES["layer_keywords"], *NAMES["quantised_flags"]})
 GLOBAL_END = frozenset(end.rpartition(".")[2] for end in NAMES["global"])
-CACHE_CLASS, REPLACE = "Cache", "replace"
 
 
 class KvCacheDtypeSource(Rule):
@@ -31,18 +30,19 @@ class KvCacheDtypeSource(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Reads of the setting, tests against ``"auto"``, calls and methods that name a cache dtype."""
-        for node in module.nodes():
-            if isinstance(node, ast.Attribute):
-                if node.attr in GLOBAL_END and isinstance(node.ctx, ast.Load):
-                    yield node
-            elif isinstance(node, ast.Compare):
-                if _is_auto_test(node):
-                    yield node
-            elif isinstance(node, ast.Call):
-                if _is_named(node) or any(k.arg in KEYWORDS for k in node.keywords):
-                    yield node
-            elif isinstance(node, FunctionNode) and node.name == NAMES["claim"]:
-                yield node
+        for read in module.nodes(ast.Attribute):
+            if read.attr in GLOBAL_END and isinstance(read.ctx, ast.Load):
+                yield read
+        yield from filter(checks.is_auto_test, module.nodes(ast.Compare))
+        for call in module.nodes(ast.Call):
+            if checks.builds_config(call) or any(k.arg in KEYWORDS for k in call.keywords):
+                yield call
+        for function in module.nodes(ast.FunctionDef):
+            if function.name == NAMES["claim"]:
+                yield function
+        for assigned in module.nodes(ast.Assign):
+            if checks.keeps_resolved(assigned, NAMES["resolved"]):
+                yield assigned
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one read of the model-wide dtype."""
@@ -60,7 +60,7 @@ class KvCacheDtypeSource(Rule):
     def visit_Comparison(self, node: cst.Comparison) -> None:
         """Examine one test of a cache dtype against "auto"."""
         test = self.context.ast_of(node)
-        if isinstance(test, ast.Compare) and _is_auto_test(test):
+        if isinstance(test, ast.Compare) and checks.is_auto_test(test):
             place = self._place(test)
             if place is not None:
                 self._report(test, checks.auto_taken_for_quantised(self.names, test, place))
@@ -68,7 +68,8 @@ class KvCacheDtypeSource(Rule):
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one call that is told, or should be told, a cache dtype."""
         if not any(a.keyword is not None and a.keyword.value in KEYWORDS for a in node.args) and not (
-            isinstance(node.func, cst.Name) and (CACHE_CLASS in node.func.value or node.func.value == REPLACE)
+            isinstance(node.func, cst.Name)
+            and (checks.CACHE_CLASS in node.func.value or node.func.value == checks.REPLACE)
         ):
             return
         call = self.context.ast_of(node)
@@ -77,7 +78,7 @@ class KvCacheDtypeSource(Rule):
             return
         for keyword, fault in checks.literal_flag(self.names, call, place):
             self._report(keyword.value, fault)
-        if _is_cache_class(call):
+        if checks.is_cache_class(call):
             cls = self.project.resolve_class(self.module, call.func)
             if cls is not None:
                 self._report(call, process_wide_default(call, cls, place))
@@ -85,6 +86,15 @@ class KvCacheDtypeSource(Rule):
         if given is not None:
             self._report(given, checks.group_call(self.names, call, place))
         self._report(call, checks.draft_config(self.names, call, place))
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        """Examine one attribute that keeps the cache's dtype."""
+        if not isinstance(node.value, cst.Attribute) or node.value.attr.value not in NAMES["resolved"]:
+            return
+        assigned = self.context.ast_of(node)
+        place = self._place(assigned) if isinstance(assigned, ast.Assign) else None
+        if isinstance(assigned, ast.Assign) and place is not None:
+            self._report(assigned, planned_alike(self.names, assigned, place))
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         """Examine one claim of supported cache formats."""
@@ -129,25 +139,6 @@ class KvCacheDtypeSource(Rule):
             fix=fix,
             unfixed_reason=None if fix else fault.reason,
         )
-
-
-def _is_auto_test(node: ast.Compare) -> bool:
-    return (
-        len(node.ops) == 1
-        and isinstance(node.ops[0], ast.NotEq)
-        and any(isinstance(c, ast.Constant) and c.value == checks.AUTO for c in node.comparators)
-    )
-
-
-def _is_named(node: ast.Call) -> bool:
-    """Whether a call builds a description of a cache, or a configuration with another model."""
-    if isinstance(node.func, ast.Name) and node.func.id == REPLACE:
-        return any(k.arg == "model_config" for k in node.keywords)
-    return _is_cache_class(node)
-
-
-def _is_cache_class(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and CACHE_CLASS in node.func.id and node.func.id[:1].isupper()
 
 
 __getattr__ = codemod_command(

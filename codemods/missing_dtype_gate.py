@@ -27,13 +27,16 @@ class MissingDtypeGate(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Selectors, eligibility tests, functions that set several gates, and fusions without a check."""
-        for node in module.nodes():
+        for node in module.nodes(ast.FunctionDef, ast.Assign, ast.If, ast.Call):
             if isinstance(node, FunctionNode):
                 several = len(list(gates.gates(node))) > 1
                 if several or gates.selects(node) or gates.tests_tensor(node) is not None:
                     yield node
             elif isinstance(node, ast.Assign):
                 if gates.admits_fused(node):
+                    yield node
+            elif isinstance(node, ast.If):
+                if gates.by_head_size(node) is not None:
                     yield node
             elif isinstance(node, ast.Call) and last_name(node.func) == REGISTER:
                 if b"extra_check=" in module.source and not _checked(node):
@@ -50,6 +53,22 @@ class MissingDtypeGate(Rule):
         if tensor is not None:
             self._eligibility(function, tensor)
         self._gates(function)
+
+    def visit_If(self, node: cst.If) -> None:
+        """A branch that picks a kernel by device and head size, in code that knows a dtype."""
+        branch = self.context.ast_of(node)
+        test = gates.by_head_size(branch) if branch is not None else None
+        owner = (
+            self.module.enclosing_class(branch) or self.module.enclosing_function(branch) if branch else None
+        )
+        if test is None or owner is None or "dtype" not in ast.unparse(owner):
+            return
+        self._report(
+            test,
+            "the kernel is picked by device and head size; the dtype, which is known here, is not looked at",
+            [(test, "no operand of this condition speaks of a dtype")],
+            "the dtypes that the kernel takes are not known here",
+        )
 
     def visit_Assign(self, node: cst.Assign) -> None:
         """A flag that admits a fused kernel by device and shape alone."""

@@ -16,9 +16,10 @@ from dtypefix.analysis.witness import path_of
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence
 
-SHORT = frozenset({"half", "bfloat16", "float", "double"})
+SHORT = frozenset({"half", "bfloat16"})
 GUARD = re.compile(r"quant")
-DTYPE = re.compile(r"(^|[._])dtype$|^torch\.(bfloat16|float16|float32|half|float)$")
+FLOAT32 = ("torch.float32", "torch.float")
+DTYPE = re.compile(r"(^|[._])dtype$|^torch\.(bfloat16|float16|half)$")
 LITERAL_SCOPE = re.compile(r"set_default(_torch)?_dtype$")
 
 
@@ -119,8 +120,12 @@ def _cast(call: ast.Call) -> str | None:
         return None
     named = next((k.value for k in call.keywords if k.arg == "dtype"), None)
     for value in (named, *call.args[:2]):
-        if value is not None and (value is named or DTYPE.search(ast.unparse(value))):
-            return ast.unparse(value)
+        text = ast.unparse(value) if value is not None else ""
+        # A module that is made float32 on purpose is left alone.
+        if text in FLOAT32:
+            return None
+        if text and (value is named or DTYPE.search(text)):
+            return text
     return None
 
 

@@ -95,6 +95,8 @@ class PackedWeightDtype(Rule):
             return None, "the module's own model dtype has to be named here"
         if isinstance(self.module.parents.get(read), ast.IfExp):
             return None, "the tests around it rely on the stored dtype as well"
+        if not layer.computes:
+            return None, f"{layer.class_name} does not set {COMPUTE}"
         base = read.value.value if isinstance(read.value, ast.Attribute) else read.value
         if isinstance(base, ast.Attribute) and base.attr == "weight":
             base = base.value

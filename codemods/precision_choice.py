@@ -29,17 +29,18 @@ class PrecisionChoice(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Narrowed accumulators, kept or folded scales, products of weights, dtypes that nobody reads."""
-        for node in module.nodes():
+        for node in module.nodes(ast.AugAssign, ast.BinOp, ast.Call, ast.FunctionDef):
             if isinstance(node, ast.AugAssign):
                 if isinstance(node.target, ast.Name) and b"triton" in module.source:
-                    if is_kernel(module.enclosing_function(node)):
+                    function = module.enclosing_function(node)
+                    if function is not None and is_kernel(function) and rounding.narrowed(function, node):
                         yield node
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
                 function = module.enclosing_function(node)
                 if function is not None and LOADS.search(function.name):
                     yield node
             elif isinstance(node, ast.Call) and last_name(node.func) in ("to", "bfloat16", "half"):
-                if rounding.folded_back(node) or SCALE.search(root_of(node)):
+                if rounding.folded_back(node) or (SCALE.search(root_of(node)) and _kept(module, node)):
                     yield node
             elif (
                 isinstance(node, FunctionNode)
@@ -105,7 +106,7 @@ class PrecisionChoice(Rule):
         if function is None or not KEEPS.search(function.name) or not isinstance(call.func, ast.Attribute):
             return
         name = root_of(call)
-        if not SCALE.search(name) or not self._half(call) or not self._kept(call):
+        if not SCALE.search(name) or not self._half(call) or not _kept(self.module, call):
             return
         self._report(
             call,
@@ -138,16 +139,22 @@ class PrecisionChoice(Rule):
         )
         return target is not None and self.project.flows(self.module).value(target).literal in HALF
 
-    def _kept(self, call: ast.Call) -> bool:
-        """Whether the statement stores the scale in an attribute, or makes the tensor that is stored."""
-        for parent in self.module.ancestors(call):
-            if isinstance(parent, ast.stmt):
-                return isinstance(parent, ast.Assign)
-        return False
-
     def _report(self, at: ast.AST, message: str, steps: list[tuple[ast.AST, str]], reason: str) -> None:
         evidence = [Evidence(self.module.path, n.lineno, text) for n, text in steps]  # type: ignore[attr-defined]
         self.context.report(at, level="warning", message=message, evidence=evidence, unfixed_reason=reason)
+
+
+def _kept(module: Module, call: ast.Call) -> bool:
+    """Whether a constructor or the processing of weights stores a scale, or takes it out as a number."""
+    function = module.enclosing_function(call)
+    if function is None or not KEEPS.search(function.name):
+        return False
+    for parent in module.ancestors(call):
+        if isinstance(parent, ast.Attribute) and parent.attr == "item":
+            return True
+        if isinstance(parent, ast.stmt):
+            return isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Attribute)
+    return False
 
 
 def root_of(call: ast.Call) -> str:

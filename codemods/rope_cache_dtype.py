@@ -140,7 +140,8 @@ class RopeCacheDtype(Rule):
         else:
             return self._stored(found[0], match.matcher, match.like)
         edits = tuple(Edit(*self.module.byte_range(read), text) for read in found)
-        return Fix("safe", f"match the cache to {match.like}", edits)
+        # A cast in place cannot know whether this method's kernel wants the table in float32.
+        return Fix("safe" if match.matcher else "unsafe", f"match the cache to {match.like}", edits)
 
     def _stored(self, read: ast.Attribute, matcher: Matcher, like: str) -> Fix | None:
         """A statement that matches the buffer in place, before the first statement that reads it."""

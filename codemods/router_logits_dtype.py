@@ -67,6 +67,8 @@ class RouterLogitsDtype(Rule):
     def _fix(self, call: ast.Call, logits: Logits, takes: bool) -> tuple[Fix | None, str | None]:
         if not takes:
             return None, f"{ast.unparse(call.func)} of this release has no {KEYWORD}"
+        if logits.late is not None:
+            return None, f"line {logits.late.lineno} sets it after the experts are built"  # type: ignore[attr-defined]
         if logits.rounded is not None:
             return None, f"the cast at line {logits.rounded.lineno} has to go as well"  # type: ignore[attr-defined]
         if logits.dtype == FLOAT32 and self.project.qualified(self.module, _torch_at(call)) != FLOAT32:

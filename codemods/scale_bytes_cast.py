@@ -29,7 +29,7 @@ class ScaleBytesCast(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Casts of a stored scale, and dequantisation while a checkpoint is loaded."""
-        for node in module.nodes():
+        for node in module.nodes(ast.Call):
             if isinstance(node, ast.Call):
                 name = last_name(node.func)
                 if name == DEQUANTISE or (name == "to" and "scale" in ast.unparse(node.func)):

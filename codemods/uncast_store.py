@@ -9,21 +9,22 @@ from collections.abc import Iterable
 import libcst as cst
 
 from dtypefix.analysis.evidence import evidence_at, evidence_of
+from dtypefix.analysis.mixed_loads import mixed_arguments
 from dtypefix.analysis.module import Module
-from dtypefix.analysis.naming import holds_activations, subject
+from dtypefix.analysis.naming import holds_activations, may_index, subject
 from dtypefix.analysis.origins import Form, Kind, Value
 from dtypefix.analysis.stores import (
     SOURCE,
-    Store,
     callers_agree,
     disagree,
     imports_kernel_language,
     made_of,
     scaled_back,
-    stores,
+    store_of,
 )
+from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Edit, Evidence, Fix
+from dtypefix.findings import Evidence, Fix
 
 TENSOR_INDEX = re.compile(r"mask|^is_|indices|_tensor$|(^|_)dest$|_slots$|_positions?$|_mapping$")
 
@@ -34,13 +35,19 @@ class UncastStore(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Indexed stores between things that are named like activations, and dequantising casts."""
-        if not imports_kernel_language(module):
-            for store in stores(module.tree):
-                if holds_activations(subject(store.target), subject(store.value)) and (
-                    not store.indices or any(_may_index(i) for i in store.indices)
-                ):
+        if imports_kernel_language(module):
+            return
+        for node in module.nodes(ast.Assign, ast.Call):
+            store = store_of(node)
+            if store is not None:
+                if not holds_activations(subject(store.target), subject(store.value)):
+                    continue
+                if not store.indices or any(may_index(i) for i in store.indices):
                     yield store.node
-            yield from (n for n in module.nodes() if isinstance(n, ast.Call) and scaled_back(n) is not None)
+            elif isinstance(node, ast.Call) and (
+                scaled_back(node) is not None or mixed_arguments(module, node)
+            ):
+                yield node
 
     def visit_Assign(self, node: cst.Assign) -> None:
         """Examine ``target[index] = value``."""
@@ -52,16 +59,21 @@ class UncastStore(Rule):
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine ``target.index_copy_(…)`` and its like, and casts of dequantised values."""
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in {"to", *SOURCE}:
+        launch = isinstance(node.func, cst.Subscript)
+        if not launch and (
+            not isinstance(node.func, cst.Attribute) or node.func.attr.value not in {"to", *SOURCE}
+        ):
             return
         found = self.context.ast_of(node)
-        if isinstance(found, ast.Call):
+        if launch and isinstance(found, ast.Call):
+            self._launched(found)
+        elif isinstance(found, ast.Call):
             self._examine(found)
             if scaled_back(found) is not None:
                 self._dequantised(found)
 
     def _examine(self, node: ast.Assign | ast.Call) -> None:
-        store = next((s for s in stores(node) if s.node is node), None)
+        store = store_of(node)
         if (
             store is None
             or not holds_activations(subject(store.target), subject(store.value))
@@ -76,6 +88,10 @@ class UncastStore(Rule):
             return
         where, what = ast.unparse(store.target), ast.unparse(store.value)
         what = what if len(what) < 60 else "a tensor"
+        fix = None
+        if _plain(store.target):
+            edits = cast_expression(self.module, store.value, f"{where}.dtype")
+            fix = Fix("safe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
             node,
@@ -90,8 +106,8 @@ class UncastStore(Rule):
                     f"the value has {value.describe()}, the target {target.describe()}: torch wants one",
                 ),
             ],
-            fix=self._fix(store),
-            unfixed_reason=None if _plain(store.target) else "the target's dtype has no short name here",
+            fix=fix,
+            unfixed_reason=None if fix else "the target's dtype has no short name here",
         )
 
     def _indexes(self, index: ast.expr) -> bool:
@@ -107,16 +123,6 @@ class UncastStore(Rule):
             )
             return bool(TENSOR_INDEX.search(last))
         return value.form is Form.TENSOR
-
-    def _fix(self, store: Store) -> Fix | None:
-        if not _plain(store.target):
-            return None
-        cast = f".to({ast.unparse(store.target)}.dtype)"
-        start, end = self.module.byte_range(store.value)
-        edits = [Edit(end, end, cast)]
-        if not isinstance(store.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-            edits = [Edit(start, start, "("), Edit(end, end, f"){cast}")]
-        return Fix("safe", f"cast to {ast.unparse(store.target)}.dtype", tuple(edits))
 
     def _dequantised(self, call: ast.Call) -> None:
         """A value multiplied by its scale in float32 and cast back to the dtype that it was loaded in."""
@@ -146,14 +152,31 @@ class UncastStore(Rule):
             unfixed_reason="cast to the element type of the pointer that it is stored through",
         )
 
-
-def _may_index(index: ast.expr) -> bool:
-    """Whether an index can be a tensor, by its syntax: not a loop variable, a key or an offset."""
-    if isinstance(index, ast.Name | ast.Attribute):
-        return len(subject(index)) > 3 and not re.search(r"(^|_)(key|name|idx|id|i|layer)$", subject(index))
-    return isinstance(index, ast.Compare | ast.Call | ast.Subscript) or (
-        isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)
-    )
+    def _launched(self, call: ast.Call) -> None:
+        """A kernel that keeps loads through two pointers in one variable gets unrelated tensors."""
+        flows = self.project.flows(self.module)
+        for mixed in mixed_arguments(self.module, call):
+            one, other = mixed.first, mixed.second
+            if "weight" in subject(one) + subject(other) or not holds_activations(
+                subject(one), subject(other)
+            ):
+                continue
+            left, right = flows.value(one), flows.value(other)
+            if not disagree(left, right):
+                continue
+            bound = f"`{mixed.variable}` is bound to loads through both pointers"
+            self.context.report(
+                one,
+                level="warning",
+                message=f"{mixed.kernel.name} keeps {ast.unparse(one)} and {ast.unparse(other)} in one "
+                "variable, and nothing keeps their dtypes equal",
+                evidence=[
+                    *evidence_of(left, self.module, 2),
+                    *evidence_of(right, self.module, 2),
+                    Evidence(self.module.path, mixed.kernel.lineno, bound),
+                ],
+                unfixed_reason="cast one to the other's dtype before the launch, and the result back",
+            )
 
 
 def _plain(expr: ast.expr) -> bool:

@@ -15,7 +15,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.output_suspects import suspects
 from dtypefix.analysis.outputs import (
-    emptied_weights,
+    emptied_weight,
     follows,
     late_reads,
     narrow_variance,
@@ -105,7 +105,9 @@ class WrongOutputDtype(Rule):
         )
 
     def _emptied(self, function: FunctionNode) -> None:
-        for node in emptied_weights(function):
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Assign) or not emptied_weight(node):
+                continue
             if self.module.enclosing_function(node) is not function:
                 continue
             target = ast.unparse(node.targets[0])
@@ -121,7 +123,7 @@ class WrongOutputDtype(Rule):
             )
 
     def _placeholders(self, function: FunctionNode, flow: Flow) -> None:
-        for found in placeholders(function):
+        for found in (p for n in ast.walk(function) if isinstance(n, ast.If) for p in placeholders(n)):
             like, made = flow.value(found.dtype), flow.value(found.made)
             if like.only is None or like.only.kind is not Kind.PARAMETER or made.same_dtype(like):
                 continue

@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtypefix import pool
-from dtypefix.analysis.project import Project
+from dtypefix.analysis.project import DEFAULT_LINE_LENGTH, Project
 from dtypefix.cache.digests import digest_of
 from dtypefix.engine.catalog import Catalog, RuleInfo, load_catalog, load_knowledge
 from dtypefix.engine.examine import examine, problem_with_source, wanted
 from dtypefix.engine.memory import relieve
 from dtypefix.engine.profile import Profile
 from dtypefix.engine.suppression import MARKER
-from dtypefix.findings import FileResult, Skipped
+from dtypefix.findings import FileResult, Finding, Skipped
 from dtypefix.sources.lookup import FileLookup, module_name
 from dtypefix.sources.read import Unreadable, read_source
 
 if TYPE_CHECKING:
     from dtypefix.cache.store import Store
-    from dtypefix.edits.fix_file import FixedFile
+    from dtypefix.edits.fix_file import Accept, FixedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Options:
 
     ``select``, ``extend_select`` and ``ignore`` take rule names, group names and ``ALL``;
     ``packs`` are rule packages besides the installed ones, or their folders as absolute paths;
-    ``knowledge`` are further tables of facts, files or folders of them.
+    ``knowledge`` are further tables of facts, files or folders of them. Without ``obey_ignores``
+    comments silence nothing.
     """
 
     select: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ class Options:
     unsafe_fixes: bool = False
     packs: tuple[str, ...] = ()
     knowledge: tuple[Path, ...] = ()
+    obey_ignores: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class _Run:
         )
         self.known = frozenset(self.catalog.by_name)
         self._chosen: dict[frozenset[str] | None, tuple[RuleInfo, ...]] = {None: self.rules}
+        self.obey_ignores = options.obey_ignores
         self.roots = roots
         self.profile = Profile()
         self.lookup = FileLookup(roots.search, roots.base, files, unsaved)
@@ -125,6 +128,7 @@ class _Run:
             is_package=is_package,
             known_rules=self.known,
             profile=self.profile,
+            obey_ignores=self.obey_ignores,
         )
 
     def settled(self, file: InputFile, source: bytes) -> FileResult | None:
@@ -228,7 +232,8 @@ def _store(run: _Run, options: Options, folder: Path) -> Store:
 def _variant(run: _Run, file: InputFile) -> str:
     """What decides about a file's result besides its content and the tree around it."""
     names = ",".join(rule.name for rule in run.rules_for(file))
-    return f"{digest_of(names.encode())}{'!' if file.named else ''}"
+    marks = f"{'!' if file.named else ''}{'' if run.obey_ignores else '#'}"
+    return digest_of(names.encode()) + marks
 
 
 def _quick(run: _Run, file: InputFile, store: Store | None) -> FileResult | None:
@@ -249,12 +254,17 @@ def _quick(run: _Run, file: InputFile, store: Store | None) -> FileResult | None
 
 
 def rewrite(
-    files: Sequence[InputFile], options: Options, roots: Roots, execution: Execution = _ALONE
+    files: Sequence[InputFile],
+    options: Options,
+    roots: Roots,
+    accept: Accept | None = None,
+    execution: Execution = _ALONE,
 ) -> Iterator[FixedFile]:
     """Fix files in memory, in the order given; nothing is written.
 
     All files are examined before the first is fixed, so that what is found in one does not depend on which
-    others were fixed before.
+    others were fixed before. ``accept`` is asked of each fix, with the file as it then is, whether to
+    apply it.
 
     Yields:
         One result a file. ``remaining.skipped`` is set where the file could not be examined, and
@@ -275,6 +285,42 @@ def rewrite(
             yield FixedFile(file.path, source, source, (), first)
             continue
         with run.profile.stage("fix"):
-            fixed = fix_file(file.path, source, partial(run.examine, file), applicable, first)
+            fixed = fix_file(file.path, source, partial(run.examine, file), applicable, accept, first)
         yield fixed
         relieve(run.project)
+
+
+def silence(
+    files: Sequence[InputFile],
+    options: Options,
+    roots: Roots,
+    reason: str,
+    wanted: Callable[[tuple[Finding, ...]], tuple[Finding, ...]] | None = None,
+) -> Iterator[FixedFile]:
+    """Add ignore comments to files in memory, in the order given; nothing is written.
+
+    Args:
+        files: what to read.
+        options: which rules to run.
+        roots: where imports are looked up.
+        reason: why the findings may stay; it stands in every comment.
+        wanted: those of one file's findings that are to be silenced; all without it.
+
+    Yields:
+        One result a file; what is ``fixed`` is empty.
+
+    Raises:
+        UserError: the reason cannot stand in a comment, a rule or group is unknown, or a pack does not load.
+    """
+    from dtypefix.edits.fix_file import FixedFile
+    from dtypefix.edits.ignores import checked_reason, silence_file
+
+    reason = checked_reason(reason)
+    run = _run_of(files, options, roots, _ALONE)
+    for file in files:
+        source = _read(file)
+        if isinstance(source, Skipped):
+            yield FixedFile(file.path, b"", b"", (), FileResult(file.path, skipped=source))
+        else:
+            width = run.project.lookup.line_length(file.path) or DEFAULT_LINE_LENGTH
+            yield silence_file(file.path, source, partial(run.examine, file), wanted, reason, width)

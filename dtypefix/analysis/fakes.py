@@ -14,18 +14,21 @@ from dtypefix.analysis.scopes import last_name
 
 def registrations(module: Module, names: frozenset[str]) -> Iterator[tuple[FunctionNode, FunctionNode]]:
     """Pairs of a kernel and its fake that a file registers together, both defined in it."""
-    functions: dict[str, FunctionNode] = {}
-    for node in module.nodes():
-        if isinstance(node, FunctionNode):
-            functions[node.name] = node
-    for node in module.nodes():
-        if isinstance(node, ast.Call) and last_name(node.func) in names:
+    functions: dict[str, FunctionNode] = {f.name: f for f in module.nodes(ast.FunctionDef)}
+    for fake in module.nodes(ast.FunctionDef):
+        for decorator in fake.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if isinstance(called, ast.Attribute) and called.attr == "register_fake":
+                if isinstance(called.value, ast.Name) and called.value.id in functions:
+                    yield functions[called.value.id], fake
+    for node in module.nodes(ast.Call):
+        if last_name(node.func) in names:
             given = {k.arg: k.value for k in node.keywords}
             real = given.get("op_func") or (node.args[1] if len(node.args) > 1 else None)
-            fake = given.get("fake_impl") or (node.args[3] if len(node.args) > 3 else None)
-            if isinstance(real, ast.Name) and isinstance(fake, ast.Name):
-                if real.id in functions and fake.id in functions:
-                    yield functions[real.id], functions[fake.id]
+            stand_in = given.get("fake_impl") or (node.args[3] if len(node.args) > 3 else None)
+            if isinstance(real, ast.Name) and isinstance(stand_in, ast.Name):
+                if real.id in functions and stand_in.id in functions:
+                    yield functions[real.id], functions[stand_in.id]
 
 
 def disagreements(real: Flow, fake: Flow) -> Iterator[tuple[ast.expr, Value, Value]]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.walking import children, walk
+from dtypefix.analysis.platforms import deciding_test
+from dtypefix.analysis.scopes import last_name
 
 NAMES = frozenset({"float8_e4m3fn", "float8_e4m3fnuz", "float8e4nv"})
 LARGEST = 448.0
@@ -51,6 +52,32 @@ class Use:
     choice: bool = False
 
 
+def mentions(node: ast.AST) -> bool:
+    """Whether a node names a format or its largest value, or asks for a format's limits."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in NAMES
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, float) and node.value == LARGEST
+    return isinstance(node, ast.Call) and last_name(node.func) == "finfo"
+
+
+def scope_of(module: Module, node: ast.AST) -> ast.AST | None:
+    """The function that a node stands in, or the assignment at class or module level."""
+    function = module.enclosing_function(node)
+    if function is not None:
+        return function
+    statement = next((p for p in module.ancestors(node) if isinstance(p, ast.stmt)), None)
+    return statement if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+
+
+def open_uses(module: Module, scope: ast.AST) -> list[Use]:
+    """The uses in a scope that no test decides, none when it or a function around it knows better."""
+    around = [scope, *(p for p in module.ancestors(scope) if isinstance(p, FunctionNode))]
+    if any(settled(module, part) for part in around):
+        return []
+    return [use for use in uses(module, scope) if deciding_test(module, use.node) is None]
+
+
 def settled(module: Module, scope: ast.AST) -> bool:
     """Whether a function, or a statement at module level, knows of the other format or cannot meet it."""
     text = module.text(scope)
@@ -69,7 +96,7 @@ def uses(module: Module, scope: ast.AST) -> Iterator[Use]:
     if _STORED.search(name):
         return
     platform = _platform_names(module, scope)
-    todo: list[ast.AST] = list(children(scope))
+    todo: list[ast.AST] = list(ast.iter_child_nodes(scope))
     found: list[Use] = []
     while todo:
         node = todo.pop()
@@ -78,7 +105,7 @@ def uses(module: Module, scope: ast.AST) -> Iterator[Use]:
         use = _use(module, node, platform)
         if use is not None:
             found.append(use)
-        todo.extend(children(node))
+        todo.extend(ast.iter_child_nodes(node))
     if found and _ELSEWHERE.search(_code(scope)):
         found = [use for use in found if use.choice]
     yield from sorted(found, key=lambda u: (u.node.lineno, u.node.col_offset))
@@ -94,7 +121,7 @@ def _code(scope: ast.AST) -> str:
 def _platform_names(module: Module, scope: ast.AST) -> set[str]:
     """Names bound, here or at module level, to what ``fp8_dtype()`` returns."""
     names: set[str] = set()
-    statements = [*module.tree.body, *(n for n in walk(scope) if isinstance(n, ast.Assign))]
+    statements = [*module.tree.body, *(n for n in ast.walk(scope) if isinstance(n, ast.Assign))]
     for statement in statements:
         if isinstance(statement, ast.Assign) and "fp8_dtype()" in ast.unparse(statement.value):
             names.update(t.id for t in statement.targets if isinstance(t, ast.Name))
@@ -113,7 +140,7 @@ def _use(module: Module, node: ast.AST, platform: set[str]) -> Use | None:
         keyed = ast.unparse(argument).endswith("quant_key.dtype")
         told = isinstance(argument, ast.Name) and argument.id in ("quant_dtype", "fp8_dtype")
         function = module.enclosing_function(node)
-        if told and function is not None and "get_fp8_min_max" not in module.text(function):
+        if told and function is not None and _scales_to_limit(module.text(function)):
             return Use(
                 node, "takes the format's own limit, 240 for e4m3fnuz, where vLLM uses 224", weak=not inside
             )
@@ -122,6 +149,11 @@ def _use(module: Module, node: ast.AST, platform: set[str]) -> Use | None:
                 node, "takes 240 for the largest value of e4m3fnuz, which loses accuracy; vLLM uses 224"
             )
     return None
+
+
+def _scales_to_limit(text: str) -> bool:
+    """Whether a function derives a scale from data and a format's limit, and not from vLLM's own limits."""
+    return "get_fp8_min_max" not in text and bool(re.search(r"amax|aminmax|\.abs\(\)", text))
 
 
 def _named(module: Module, node: ast.Attribute) -> Use | None:
@@ -242,7 +274,7 @@ def _kept(name: str) -> bool:
 
 def _six(expr: ast.expr) -> bool:
     """Whether 6, the largest value of a 4-bit float, takes part: a scale of a 4-bit format."""
-    return any(isinstance(n, ast.Constant) and n.value == 6.0 for n in walk(expr))
+    return any(isinstance(n, ast.Constant) and n.value == 6.0 for n in ast.walk(expr))
 
 
 def _fourbit(module: Module, expr: ast.expr) -> bool:
@@ -296,11 +328,6 @@ def _stored(module: Module, expr: ast.expr) -> bool:
 def triton_module(func: ast.Attribute) -> bool:
     """Whether a call is one of a module (``tl.cast``) rather than a method."""
     return isinstance(func.value, ast.Name) and func.value.id in ("tl", "torch", "triton", "gl", "ttgl")
-
-
-def last_name(expr: ast.expr) -> str:
-    """The last component of a name or dotted name."""
-    return expr.attr if isinstance(expr, ast.Attribute) else expr.id if isinstance(expr, ast.Name) else ""
 
 
 def root_name(expr: ast.AST) -> str:

@@ -117,6 +117,17 @@ def admits_fused(statement: ast.Assign) -> bool:
     return bool(_DEVICE.search(text)) and not re.search(r"dtype|isinstance|quant_method", text)
 
 
+def by_head_size(node: ast.AST) -> ast.expr | None:
+    """The test of a branch that picks a kernel by device and by listed head sizes, and by no dtype."""
+    if not isinstance(node, ast.If):
+        return None
+    text = ast.unparse(node.test)
+    listed = re.search(r"head_(size|dim) (not )?in [\[\(\{]", text) and re.search(
+        r"is_cuda|has_flashinfer", text
+    )
+    return node.test if listed and "dtype" not in text else None
+
+
 def gates(function: FunctionNode) -> Iterator[ast.Assign]:
     """Assignments of a condition to ``self.allow_…`` and the like, in the function's own body."""
     for statement in function.body:

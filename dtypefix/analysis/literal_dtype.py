@@ -18,15 +18,16 @@ _ASKS = re.compile(r"dtype|fp8|bf16|fp16|float8|quant|itemsize")
 
 
 class Role(StrEnum):
-    """What a literal decides."""
+    """What a literal decides, in words that follow "is written out"."""
 
-    CAST = "cast"
-    ALLOCATION = "allocation"
-    PARAMETER = "parameter"
-    ARGUMENT = "argument"
-    ATTRIBUTE = "attribute"
-    DEFAULT = "default"
-    DOT = "dot"
+    CAST = "in a cast"
+    ALLOCATION = "in an allocation"
+    PARAMETER = "for a parameter"
+    ARGUMENT = "for a layer"
+    ATTRIBUTE = "as a class's own dtype"
+    VARIABLE = "for what follows"
+    DEFAULT = "as a default"
+    DOT = "in an operand of tl.dot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,11 @@ def half_literal(module: Module, node: ast.expr) -> HalfLiteral | None:
         return None
     if isinstance(parent, ast.Assign) and function is not None:
         target = parent.targets[0]
-        if isinstance(target, ast.Attribute) and _DTYPE_NAME.search(target.attr):
-            return HalfLiteral(Role.ATTRIBUTE, node, None, ast.unparse(target), function)
-        return None
+        simple = target.attr if isinstance(target, ast.Attribute) else ast.unparse(target)
+        if not _DTYPE_NAME.search(simple):
+            return None
+        role = Role.ATTRIBUTE if isinstance(target, ast.Attribute) else Role.VARIABLE
+        return HalfLiteral(role, node, None, simple, function)
     call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or function is None:
         return None

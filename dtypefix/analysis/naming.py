@@ -35,3 +35,12 @@ def holds_activations(target: str, value: str) -> bool:
     if PAIRED.sub("_", target).strip("_") == PAIRED.sub("_", value).strip("_"):
         return False
     return bool(FLOATING.search(target) or FLOATING.search(value))
+
+
+def may_index(index: ast.expr) -> bool:
+    """Whether an index can be a tensor, by its syntax: not a loop variable, a key or an offset."""
+    if isinstance(index, ast.Name | ast.Attribute):
+        return len(subject(index)) > 3 and not re.search(r"(^|_)(key|name|idx|id|i|layer)$", subject(index))
+    return isinstance(index, ast.Compare | ast.Call | ast.Subscript) or (
+        isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)
+    )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from dtypefix.analysis.fakes import registrations
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.outputs import ALLOCATIONS, emptied_weights, ignored_dtype, placeholders
+from dtypefix.analysis.outputs import ALLOCATIONS, emptied_weight, ignored_dtype, placeholders
 from dtypefix.analysis.scopes import last_name
-from dtypefix.analysis.walking import children, walk
 
 
 def suspects(
@@ -27,109 +25,87 @@ def suspects(
         if function is not None:
             found.setdefault(function, set()).add(reason)
 
-    if any(name.encode() in module.source for name in registering):
+    if any(name.encode() in module.source for name in (*registering, ".register_fake")):
         for _, fake in registrations(module, registering):
             add(fake, "fake")
     if b"(0" in module.source:
-        for node in module.nodes():
-            if (isinstance(node, ast.Assign) and any(True for _ in emptied_weights(_only(node)))) or (
-                isinstance(node, ast.If) and node.orelse and any(True for _ in placeholders(_only(node)))
-            ):
-                add(node, "empty")
-    facts = _facts(module)
-    for function, fact in facts.items():
-        upcast = "upcast" in fact
-        several = fact.get("returns", 0) > 1 and "restore" in fact
-        if upcast and (several or "pair" in fact or ignored_dtype(function) is not None):
+        for assign in module.nodes(ast.Assign):
+            if emptied_weight(assign):
+                add(assign, "empty")
+        for branch in module.nodes(ast.If):
+            if branch.orelse and any(True for _ in placeholders(branch)):
+                add(branch, "empty")
+    for call in module.nodes(ast.Call):
+        name = last_name(call.func)
+        if (name == "float" and not call.args) or (
+            name == "to" and _last(call).endswith(("float32", "torch.float"))
+        ):
+            add(call, "float")
+        elif name in ("pow", "square") and (function := module.enclosing_function(call)) is not None:
+            if function.name in native:
+                add(call, "native")
+        elif any(k.arg == "query" for k in call.keywords):
+            add(call, "query")
+    for function in [f for f, reasons in found.items() if "float" in reasons]:
+        if _undone_somewhere(function):
             add(function, "upcast")
-        if "read" in fact:
-            add(function, "rebound")
-        if "query" in fact:
-            add(function, "query")
-        if function.name in native and "square" in fact:
-            add(function, "native")
-    return [(function, frozenset(reasons)) for function, reasons in found.items()]
+    statements: list[ast.Return | ast.Assign] = [*module.nodes(ast.Return), *module.nodes(ast.Assign)]
+    for statement in statements:
+        read = _late_read(statement)
+        around = module.enclosing_function(statement) if read is not None else None
+        if around is not None and read in _rebound(around):
+            add(around, "rebound")
+    return [(f, frozenset(reasons)) for f, reasons in found.items() if reasons != {"float"}]
 
 
-def _only(node: ast.stmt) -> ast.Module:
-    """A statement by itself: of an ``if``, without the conditionals inside it."""
-    return ast.Module([node], [])
+def _last(call: ast.Call) -> str:
+    given = [*call.args, *(k.value for k in call.keywords)]
+    return ast.unparse(given[-1]) if given and isinstance(given[-1], ast.Attribute) else ""
 
 
-def _facts(module: Module) -> dict[FunctionNode, dict[str, int]]:
-    """What occurs in each function, nested ones left out, in one pass over the file."""
-    facts: dict[FunctionNode, dict[str, int]] = {}
-
-    def visit(node: ast.AST, function: FunctionNode | None, rebound: set[str]) -> None:
-        for child in children(node):
-            if isinstance(child, FunctionNode):
-                facts[child] = {}
-                visit(child, child, _rebound(child))
-                continue
-            if function is not None:
-                for word in _words(child, rebound):
-                    facts[function][word] = facts[function].get(word, 0) + 1
-            visit(child, function, rebound)
-
-    visit(module.tree, None, set())
-    return facts
+def _undone_somewhere(function: FunctionNode) -> bool:
+    """Whether a function with an upcast casts back as well, on one of several ways out."""
+    nodes = list(ast.walk(function))
+    returns = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+    if not returns:
+        return False
+    if ignored_dtype(function) is not None:
+        return True
+    pairs = [e.id for r in returns if isinstance(r, ast.Tuple) for e in r.elts if isinstance(e, ast.Name)]
+    if pairs and any(name in _rebound(function) for name in pairs):
+        return True
+    restores = (
+        n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) in ("to", "type", "type_as")
+    )
+    return len(returns) > 1 and any("dtype" in ast.unparse(n) for n in restores)
 
 
 def _rebound(function: FunctionNode) -> set[str]:
-    """Parameters that a function binds anew from a call on themselves."""
+    """Parameters that a function binds anew from a call."""
     names = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     found = set()
-    for node in walk(function):
+    for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for target in node.targets:
-                elements = target.elts if isinstance(target, ast.Tuple) else [target]
-                found |= {e.id for e in elements if isinstance(e, ast.Name) and e.id in names}
+                parts = target.elts if isinstance(target, ast.Tuple) else [target]
+                found |= {e.id for e in parts if isinstance(e, ast.Name) and e.id in names}
     return found
 
 
-def _words(node: ast.AST, rebound: set[str]) -> Iterator[str]:
-    if isinstance(node, ast.Return):
-        if node.value is not None:
-            yield "returns"
-        if isinstance(node.value, ast.Tuple):
-            if any(isinstance(e, ast.Name) and e.id in rebound for e in node.value.elts):
-                yield "pair"
-            if any(_reads(e, rebound) for e in node.value.elts):
-                yield "read"
-        elif node.value is not None and _reads(node.value, rebound):
-            yield "read"
-    elif isinstance(node, ast.Assign):
-        call = node.value
-        if isinstance(call, ast.Call) and last_name(call.func).removesuffix("_like") in ALLOCATIONS:
-            if any(isinstance(n, ast.Name) and n.id in rebound for n in walk(call)):
-                yield "read"
-    elif isinstance(node, ast.Call):
-        name = last_name(node.func)
-        if name == "float" and not node.args:
-            yield "upcast"
-        elif name == "to":
-            last = (
-                ast.unparse(node.args[-1] if node.args else node.keywords[-1].value)
-                if node.args or node.keywords
-                else ""
-            )
-            yield (
-                "upcast"
-                if last.endswith(("float32", "torch.float"))
-                else "restore"
-                if last.endswith("dtype")
-                else "to"
-            )
-        elif name in ("pow", "square"):
-            yield "square"
-        elif any(k.arg == "query" for k in node.keywords):
-            yield "query"
-
-
-def _reads(expr: ast.expr, rebound: set[str]) -> bool:
-    """``y.to(x.dtype)`` with ``x`` bound anew."""
-    for node in walk(expr):
+def _late_read(statement: ast.Return | ast.Assign) -> str | None:
+    """``x`` of ``return y.to(x.dtype)``, ``out = empty(…, dtype=x.dtype)`` or ``out = empty_like(x)``."""
+    value = statement.value
+    if isinstance(statement, ast.Assign):
+        if not isinstance(value, ast.Call) or last_name(value.func) not in ALLOCATIONS:
+            return None
+        if isinstance(value.func, ast.Attribute) and isinstance(value.func.value, ast.Name):
+            if value.func.attr.startswith("new_"):
+                return value.func.value.id
+        if last_name(value.func).endswith("_like") and value.args and isinstance(value.args[0], ast.Name):
+            return value.args[0].id
+    if value is None or not isinstance(value, ast.Call | ast.Tuple):
+        return None
+    for node in ast.walk(value):
         if isinstance(node, ast.Attribute) and node.attr == "dtype" and isinstance(node.value, ast.Name):
-            if node.value.id in rebound:
-                return True
-    return False
+            return node.value.id
+    return None

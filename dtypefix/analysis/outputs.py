@@ -12,7 +12,6 @@ from dtypefix.analysis.flow import Flow, Return
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value, Verb
 from dtypefix.analysis.scopes import last_name
-from dtypefix.analysis.walking import walk
 
 OUTPUT_DTYPES = ("dtype", "out_dtype", "output_dtype")
 ALLOCATIONS = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"})
@@ -86,18 +85,17 @@ def elements(returned: Return) -> tuple[ast.expr, ...]:
     return tuple(expr.elts) if isinstance(expr, ast.Tuple) else (expr,)
 
 
-def placeholders(root: ast.AST) -> Iterator[Placeholder]:
+def placeholders(node: ast.If) -> Iterator[Placeholder]:
     """``if …: name = layer(x)`` with ``else: name = torch.empty((0, …), dtype=x.dtype)``, or the reverse."""
-    for node in walk(root):
-        if not isinstance(node, ast.If) or not node.orelse:
-            continue
-        arms = [{t: v for s in arm for t, v in _bound(s)} for arm in (node.body, node.orelse)]
-        for one, other in (arms, reversed(arms)):
-            for name, value in one.items():
-                made, dtype = other.get(name), _empty_rows(value)
-                if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
-                    if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(ALLOCATIONS)):
-                        yield Placeholder(name, made, value, dtype)
+    if not node.orelse:
+        return
+    arms = [{t: v for s in arm for t, v in _bound(s)} for arm in (node.body, node.orelse)]
+    for one, other in (arms, reversed(arms)):
+        for name, value in one.items():
+            made, dtype = other.get(name), _empty_rows(value)
+            if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
+                if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(ALLOCATIONS)):
+                    yield Placeholder(name, made, value, dtype)
 
 
 def _bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -122,31 +120,22 @@ def _empty_rows(expr: ast.expr) -> ast.Attribute | None:
     return None
 
 
-def emptied_weights(root: ast.AST) -> Iterator[ast.Assign]:
-    """``layer.weight = Parameter(torch.empty(0))`` without a dtype."""
-    for node in walk(root):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-            continue
-        target, made = node.targets[0], node.value
-        if (
-            not isinstance(target, ast.Attribute)
-            or target.attr != "weight"
-            or last_name(made.func) != "Parameter"
-        ):
-            continue
-        inner = made.args[0] if made.args else None
-        if (
-            isinstance(inner, ast.Call)
-            and last_name(inner.func) in ("empty", "zeros")
-            and len(inner.args) == 1
-        ):
-            size = inner.args[0]
-            if (
-                isinstance(size, ast.Constant)
-                and size.value == 0
-                and all(k.arg != "dtype" for k in inner.keywords)
-            ):
-                yield node
+def emptied_weight(node: ast.Assign) -> bool:
+    """Whether a statement is ``layer.weight = Parameter(torch.empty(0))`` without a dtype."""
+    target, made = node.targets[0], node.value
+    if not isinstance(target, ast.Attribute) or target.attr != "weight" or not isinstance(made, ast.Call):
+        return False
+    inner = made.args[0] if made.args and last_name(made.func) == "Parameter" else None
+    if (
+        not isinstance(inner, ast.Call)
+        or last_name(inner.func) not in ("empty", "zeros")
+        or len(inner.args) != 1
+    ):
+        return False
+    size = inner.args[0]
+    return (
+        isinstance(size, ast.Constant) and size.value == 0 and all(k.arg != "dtype" for k in inner.keywords)
+    )
 
 
 def ignored_dtype(function: FunctionNode) -> str | None:
@@ -160,10 +149,14 @@ def ignored_dtype(function: FunctionNode) -> str | None:
         default = defaults.get(name)
         if not isinstance(default, ast.Constant) or default.value is not None:
             continue
-        tests = [n.test for n in walk(function) if isinstance(n, ast.Assert | ast.If | ast.IfExp)]
-        looked = {id(n) for t in tests for n in walk(t)}
-        looked |= {id(n) for a in walk(function) if isinstance(a, ast.Assert | ast.Raise) for n in walk(a)}
-        used = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name and id(n) not in looked]
+        tests = [n.test for n in ast.walk(function) if isinstance(n, ast.Assert | ast.If | ast.IfExp)]
+        looked = {id(n) for t in tests for n in ast.walk(t)}
+        looked |= {
+            id(n) for a in ast.walk(function) if isinstance(a, ast.Assert | ast.Raise) for n in ast.walk(a)
+        }
+        used = [
+            n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name and id(n) not in looked
+        ]
         if not used:
             return name
     return None
@@ -202,7 +195,7 @@ def late_reads(function: FunctionNode, flow: Flow) -> Iterator[tuple[ast.Name, V
 
     Only such reads are given that cast a returned value back, or that allocate an output.
     """
-    for node in walk(function):
+    for node in ast.walk(function):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         role = _role(flow.module, node)
@@ -241,7 +234,7 @@ def narrow_variance(
 ) -> tuple[ast.Call, Value, FunctionNode] | None:
     """The square that a norm takes in its input's dtype, and the method of another norm that casts first."""
     twins = [t for c in flow.module.tree.body if c is not owner for t in _upcasting(flow.module, c, names)]
-    for node in walk(function) if twins else ():
+    for node in ast.walk(function) if twins else ():
         if isinstance(node, ast.Call) and last_name(node.func) in ("pow", "square"):
             value = flow.value(node.func.value if isinstance(node.func, ast.Attribute) else node)
             if value.form is Form.TENSOR and any(o.kind is Kind.PARAMETER for o in value.origins):

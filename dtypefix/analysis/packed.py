@@ -25,11 +25,13 @@ _DEPTH = 5
 class PackedLayer:
     """A layer that a quantisation config can reach.
 
-    ``own`` says that the layer is seen being built and keeps its weight to itself: the weight of an
-    embedding or a head can be another model's, of another dtype.
+    ``computes`` says that its class is seen to set ``params_dtype``; ``own`` that the layer is seen
+    being built and keeps its weight to itself: that of an embedding or a head can be another
+    model's, of another dtype.
     """
 
     class_name: str
+    computes: bool
     own: bool
     evidence: Evidence
 
@@ -42,9 +44,12 @@ def packed_layer(cls: ClassRef, path: Sequence[str], depth: int = 0) -> PackedLa
     held = _property(cls, head)
     if held is not None:
         return packed_layer(cls, (*held, *rest), depth + 1)
+    annotated = _annotated(cls, head)
+    if annotated is not None and rest:
+        return packed_layer(annotated, rest, depth + 1)
     built = cls.constructions(head)
     if built is None:
-        return None if rest else _handed_in(cls, head)
+        return None if rest else _handed_in(cls, head, annotated)
     for construction in built:
         if rest:
             inner = construction.cls
@@ -93,9 +98,10 @@ def first_parameter(cls: ClassRef, depth: int = 0) -> PackedLayer | bool:
 
 
 def is_quantisable(cls: ClassRef) -> bool:
-    """Whether layers of a class take a quantisation config and keep their compute dtype."""
+    """Whether layers of a class take a quantisation config and a dtype to compute in."""
     inits = [base.own_methods["__init__"] for base in cls.mro if "__init__" in base.own_methods]
-    return cls.defines(COMPUTE) is not None and any(QUANT_CONFIG in parameter_names(init) for init in inits)
+    taken = {name for init in inits for name in parameter_names(init)}
+    return QUANT_CONFIG in taken and (COMPUTE in taken or cls.defines(COMPUTE) is not None)
 
 
 def given_config(construction: Construction, name: str = QUANT_CONFIG) -> ast.expr | None:
@@ -118,29 +124,42 @@ def _packed(construction: Construction, text: str, depth: int = 0) -> PackedLaye
     else:
         return None
     evidence = Evidence(construction.module.path, construction.call.lineno, shown)
-    return PackedLayer(construction.class_name, not _embeds(construction.cls), evidence)
+    computes = construction.cls.defines(COMPUTE) is not None
+    return PackedLayer(construction.class_name, computes, not _embeds(construction.cls), evidence)
 
 
-def _handed_in(cls: ClassRef, attribute: str) -> PackedLayer | None:
+def _handed_in(cls: ClassRef, attribute: str, layer: ClassRef | None) -> PackedLayer | None:
     """A layer that the constructor is given, as its annotation tells."""
+    if layer is None or not is_quantisable(layer):
+        return None
+    value = cls.attribute_values(attribute)[0]
+    shown = f"`self.{attribute}` is handed in as {layer.node.name}, whose weight may be packed"
+    evidence = Evidence(value.owner.module.path, value.line, shown)
+    return PackedLayer(layer.node.name, layer.defines(COMPUTE) is not None, False, evidence)
+
+
+def _annotated(cls: ClassRef, attribute: str) -> ClassRef | None:
+    """The class of an attribute that is annotated, or is set from an annotated parameter."""
     for value in cls.attribute_values(attribute):
-        annotation = _annotation(value)
-        layer = cls.project.resolve_class(value.owner.module, annotation) if annotation is not None else None
-        if layer is not None and is_quantisable(layer):
-            shown = f"`self.{attribute}` is handed in as {layer.node.name}, whose weight may be packed"
-            evidence = Evidence(value.owner.module.path, value.line, shown)
-            return PackedLayer(layer.node.name, False, evidence)
+        statement = value.owner.module.parents.get(value.value)
+        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else _of_parameter(value)
+        if isinstance(annotation, ast.BinOp):
+            annotation = annotation.left
+        if annotation is not None:
+            found = cls.project.resolve_class(value.owner.module, annotation)
+            if found is not None:
+                return found
     return None
 
 
-def _annotation(value: AttributeValue) -> ast.expr | None:
+def _of_parameter(value: AttributeValue) -> ast.expr | None:
+    """The annotation of the parameter that an attribute is set from."""
     if value.method is None or not isinstance(value.value, ast.Name):
         return None
     arguments = value.method.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        if argument.arg == value.value.id and argument.annotation is not None:
-            annotation = argument.annotation
-            return annotation.left if isinstance(annotation, ast.BinOp) else annotation
+        if argument.arg == value.value.id:
+            return argument.annotation
     return None
 
 

@@ -17,6 +17,7 @@ FLOAT32 = "torch.float32"
 _FLOAT32_NAMES = frozenset({"float32", "fp32"})
 _SAME = frozenset({"view", "reshape", "contiguous", "squeeze", "unsqueeze", "flatten", "clone", "detach"})
 _DTYPE_ARGUMENTS = ("out_dtype", "params_dtype", "dtype")
+_SETTER = "set_out_dtype"
 _DEPTH = 6
 
 
@@ -24,12 +25,14 @@ _DEPTH = 6
 class Logits:
     """Float32 logits: ``dtype`` is the expression, readable in the constructor, that decided it.
 
-    ``rounded`` is the cast that brings them back to the activation's dtype, if there is one.
+    ``rounded`` is the cast that brings them back to the activation's dtype, if there is one, and
+    ``late`` the call that sets the layer's output dtype after it was built.
     """
 
     dtype: str
     evidence: tuple[Evidence, ...]
     rounded: ast.AST | None = None
+    late: ast.AST | None = None
 
 
 class LogitsTracer:
@@ -107,6 +110,22 @@ class LogitsTracer:
                 text = f"`self.{attribute}` computes the logits"
                 step = Evidence(owner.module.path, call.lineno, text)  # type: ignore[attr-defined]
                 return replace(found, evidence=(*found.evidence, step))
+        return self._set_later(owner, attribute, depth)
+
+    def _set_later(self, owner: ClassRef, attribute: str, depth: int) -> Logits | None:
+        """A float32 output dtype that a method of the layer is given after it was built."""
+        for method in owner.own_methods.values():
+            for node in ast.walk(method):
+                if (
+                    not isinstance(node, ast.Call)
+                    or path_of(node.func) != (attribute, _SETTER)
+                    or not node.args
+                ):
+                    continue
+                if self._names_float32(node.args[0], owner, depth):
+                    text = f"`self.{attribute}` is set to return `{ast.unparse(node.args[0])[:60]}`"
+                    step = Evidence(owner.module.path, node.lineno, text)
+                    return Logits(f"self.{attribute}.out_dtype", (step,), late=node)
         return None
 
     def _built(self, owner: ClassRef, built: Construction, attribute: str, depth: int) -> Logits | None:

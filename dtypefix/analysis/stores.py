@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dtypefix.analysis import promotion
 from dtypefix.analysis.flow import Flow, Flows
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import UNKNOWN, UNKNOWN_ORIGIN, Form, Kind, Origin, Value
-from dtypefix.analysis.walking import walk
+from dtypefix.analysis.scopes import last_name
 
 # The position of the source among the arguments; torch checks its dtype against the receiver's.
 SOURCE = {
@@ -45,29 +44,33 @@ class Store:
     indices: tuple[ast.expr, ...] = ()
 
 
-def stores(root: ast.AST) -> Iterator[Store]:
-    """The stores below a node that may index by a tensor, from syntax alone.
+def store_of(node: ast.AST) -> Store | None:
+    """The store that a statement or call may be, if it may index by a tensor, from syntax alone.
 
     Slices and single elements are copied with a conversion, so they are left out.
     """
-    for node in walk(root):
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
         if (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Subscript)
+            not isinstance(target, ast.Subscript)
+            or len(node.targets) > 1
+            or isinstance(node.value, ast.Constant)
         ):
-            target = node.targets[0]
-            parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-            indices = tuple(p for p in parts if not isinstance(p, ast.Slice | ast.Constant | ast.JoinedStr))
-            if indices and not isinstance(node.value, ast.Constant):
-                yield Store(node, target.value, node.value, indices)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SOURCE:
-            position = SOURCE[node.func.attr]
-            given = [k.value for k in node.keywords if k.arg in _KEYWORDS]
-            if len(node.args) > position:
-                given.append(node.args[position])
-            if len(given) == 1:
-                yield Store(node, node.func.value, given[0])
+            return None
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        indices = tuple(p for p in parts if not isinstance(p, ast.Slice | ast.Constant | ast.JoinedStr))
+        return Store(node, target.value, node.value, indices) if indices else None
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or node.func.attr not in SOURCE
+    ):
+        return None
+    position = SOURCE[node.func.attr]
+    given = [k.value for k in node.keywords if k.arg in _KEYWORDS]
+    if len(node.args) > position:
+        given.append(node.args[position])
+    return Store(node, node.func.value, given[0]) if len(given) == 1 else None
 
 
 def disagree(target: Value, value: Value) -> bool:
@@ -89,6 +92,9 @@ def disagree(target: Value, value: Value) -> bool:
         return False
     if {o.kind for o in mine | theirs} <= {Kind.MODEL}:
         return False
+    if any(o.kind is Kind.ITEM and o.detail.startswith("self.") for o in mine):
+        # A cache of the object's own, whose dtype its class has chosen to suit.
+        return False
     held = _HELD if any(o.kind is Kind.LITERAL for o in theirs) else frozenset()
     return all(o.kind in _DECIDED | _GIVEN for o in theirs) and all(
         o.kind in _DECIDED | _GIVEN | held for o in mine
@@ -98,13 +104,18 @@ def disagree(target: Value, value: Value) -> bool:
 def made_of(flow: Flow, value: Value) -> Value:
     """The value with results of this file's own functions replaced by what went into them.
 
-    For helpers that cannot be looked through, such as recursive ones: what they return has been made
-    of their arguments.
+    For helpers of one argument that cannot be looked through, such as recursive ones: what they return
+    has been made of it.
     """
     found: set[Origin] = set()
     for origin in value.origins:
         call = flow.calls.get(origin.at[:2]) if origin.kind is Kind.OUTPUT else None
-        if call is None or origin.detail not in flow.module.definitions:
+        if (
+            call is None
+            or origin.detail not in flow.module.definitions
+            or len(call.args) != 1
+            or call.keywords
+        ):
             found.add(origin)
             continue
         for argument in call.args:
@@ -121,15 +132,15 @@ def callers_agree(flows: Flows, store: Store) -> bool:
     """Whether every call of the function in its own file passes both sides in one dtype."""
     flow = flows.at(store.node)
     function = flow.node
-    if not isinstance(function, FunctionNode) or not function.name.startswith("_"):
+    if not isinstance(function, FunctionNode):
         return False
-    names = [a.arg for a in function.args.args]
+    names = [a.arg for a in function.args.args if a.arg != "self"]
     sides = [o.detail for v in (flow.plain(store.target), flow.plain(store.value)) for o in v.origins]
     if len(sides) != 2 or any(side not in names for side in sides):
         return False
     seen = False
-    for call in walk(flows.module.tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function.name:
+    for call in flows.module.nodes(ast.Call):
+        if last_name(call.func) == function.name:
             given = [_argument(call, side, names) for side in sides]
             left, right = (flows.value(g) if g is not None else UNKNOWN for g in given)
             if not left.same_dtype(right) and not left.origins & right.origins - {UNKNOWN_ORIGIN}:

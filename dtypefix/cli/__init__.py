@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -13,7 +14,11 @@ from dtypefix import __version__
 from dtypefix.engine.memory import collector_paused
 from dtypefix.errors import UserError
 
-COMMANDS = ("scan", "rewrite", "validate", "rules", "explain")
+COMMANDS = ("scan", "rewrite", "baseline", "validate", "compare", "history", "rules", "explain", "lsp")
+EPILOG = (
+    "Exit status: 0 nothing to report or to change, 1 something, 2 it could not do all that was asked, "
+    "3 a repair could not be shown to be right (validate). `dtypefix COMMAND --help` says more."
+)
 FAILED = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # as a process ended by SIGPIPE
@@ -34,7 +39,11 @@ class LazyGroup(click.Group):
         return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="dtypefix")
 def group() -> None:
     """Find, repair and prove tensor-dtype faults in vLLM and its plug-ins."""
@@ -43,6 +52,8 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; 2 means it could not do what was asked."""
     _tolerate_any_name()
+    # A scanned file's doubtful escapes are its own affair; parsing it would print them.
+    warnings.simplefilter("ignore", SyntaxWarning)
     try:
         with collector_paused():
             status = group.main(args=arguments, prog_name="dtypefix", standalone_mode=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from dtypefix.report import format_names
 
@@ -31,8 +32,20 @@ def _jobs(context: click.Context, parameter: click.Parameter, value: str) -> int
     return int(value)
 
 
+def _complete_rule(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Rules, groups and ``ALL``, for the last name of a comma-separated list."""
+    from dtypefix.engine.catalog import ALL, load_catalog
+
+    before, comma, last = incomplete.rpartition(",")
+    catalog = load_catalog()
+    names = (*catalog.by_name, *catalog.groups, ALL)
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+
+
 def _selector(option: str, text: str) -> Callable[[Function], Function]:
-    return click.option(option, multiple=True, callback=_names, metavar="NAMES", help=text)
+    return click.option(
+        option, multiple=True, callback=_names, metavar="NAMES", help=text, shell_complete=_complete_rule
+    )
 
 
 def _stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
@@ -69,23 +82,46 @@ class RuleOptions:
 
 
 target_options = _stack(
-    click.argument("paths", nargs=-1, metavar="[PATH | NAME==VERSION[:SUBPATH]]..."),
+    click.argument(
+        "paths",
+        nargs=-1,
+        metavar="[PATH | NAME==VERSION[:SUBPATH]]...",
+        shell_complete=lambda *_: [CompletionItem("", type="file")],
+    ),
     click.option("--installed", is_flag=True, help="Read the vLLM that --python would import."),
     click.option("--python", metavar="PATH", help="The interpreter of --installed, not that on PATH."),
     click.option("--stdin-filename", metavar="FILE", help="Read standard input (PATH -) as this file."),
     click.option("--vllm-root", metavar="PATH|vllm==X", help="Where a plug-in's base classes come from."),
 )
 
+pack_options = _stack(
+    click.option("--config", multiple=True, metavar="FILE|KEY=VAL", help="Use this file or TOML setting."),
+    click.option("--isolated", is_flag=True, help="Ignore configuration files."),
+)
+
+rule_argument = click.argument("rule", metavar="RULE", shell_complete=_complete_rule)
+
 rule_options = _stack(
     _selector("--select", "Run these rules or groups only, or ALL."),
     _selector("--extend-select", "Run these besides."),
     _selector("--ignore", "Leave these out."),
-    click.option("--config", multiple=True, metavar="FILE|KEY=VAL", help="Use this file or TOML setting."),
-    click.option("--isolated", is_flag=True, help="Ignore configuration files."),
+    pack_options,
     click.option(
         "--extend-exclude", multiple=True, callback=_names, metavar="PATHS", help="Leave these files out too."
     ),
     click.option("--force-exclude", is_flag=True, help="Leave excluded files out even where named."),
+)
+
+baseline_option = click.option("--baseline", metavar="FILE", help="The file of known findings.")
+
+known_options = _stack(
+    baseline_option,
+    click.option("--no-baseline", is_flag=True, help="Report known findings too."),
+)
+
+change_options = _stack(
+    click.option("--diff-base", metavar="REV", help="Report what changed since REV, and what it affects."),
+    click.option("--staged", is_flag=True, help="Read what is staged, report what it changes."),
 )
 
 show_options = _stack(
@@ -102,8 +138,16 @@ report_options = _stack(
         metavar="FORM",
         help=f"{', '.join(format_names())}.",
     ),
+    click.option(
+        "--output-file",
+        "output_files",
+        multiple=True,
+        metavar="[FORM:]FILE",
+        help="Write a report there too (repeatable).",
+    ),
     click.option("--show-notes", is_flag=True, help="List notes too (text)."),
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),
+    click.option("--statistics", is_flag=True, help="Show only how many each rule has (text, json)."),
 )
 
 

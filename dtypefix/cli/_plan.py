@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dtypefix.api import InputFile, Options, Roots
+from dtypefix.api import Execution, InputFile, Options, Roots
 from dtypefix.cli import _run
 from dtypefix.cli._options import RuleOptions, TargetOptions
 from dtypefix.config import patterns
@@ -16,6 +18,9 @@ from dtypefix.config.resolve import Configuration, Effective
 from dtypefix.engine.catalog import Catalog, load_catalog
 from dtypefix.errors import UserError
 from dtypefix.sources.target import Target
+
+if TYPE_CHECKING:
+    from dtypefix.sources.changes import Staged
 
 
 @dataclass(frozen=True)
@@ -27,15 +32,26 @@ class Plan:
     options: Options
     roots: Roots
     effective: Effective
+    staged: Staged | None = None
+    execution: Execution = field(default_factory=Execution)
+
+    @property
+    def baseline(self) -> Path | None:
+        """The file of known findings that the configuration names."""
+        return self.effective.settings.baseline
 
 
-def make(where: TargetOptions, rules: RuleOptions, *, unsafe_fixes: bool | None = None) -> Plan:
+def make(
+    where: TargetOptions, rules: RuleOptions, *, unsafe_fixes: bool | None = None, staged: bool = False
+) -> Plan:
     """What the options and the configuration come to. Options win over configuration.
+
+    With ``staged`` the files are those of git's index, as they stand there.
 
     Raises:
         UserError: an option or a setting cannot be used, or nothing can be read.
     """
-    return _Planner(where, rules).plan(unsafe_fixes)
+    return _Planner(where, rules).plan(unsafe_fixes, staged)
 
 
 class _Planner:
@@ -48,11 +64,12 @@ class _Planner:
         self._project = not where.installed and not _run.names_release(where)
         self.effective = self._configuration.for_run(project=self._project)
         self._settings = self.effective.settings
+        patterns.check(rules.extend_exclude, "--extend-exclude")
         self._of_effective: dict[int, frozenset[str]] = {}
         self._force_exclude = rules.force_exclude or self._settings.force_exclude
         self._names(self.effective)  # a misspelled rule is said before anything is read
 
-    def plan(self, unsafe_fixes: bool | None) -> Plan:
+    def plan(self, unsafe_fixes: bool | None, staged: bool) -> Plan:
         for name, origin in self.effective.untrusted:
             print(
                 f"dtypefix: {origin}: {name} names code to run and is not honoured in a scanned tree; "
@@ -60,11 +77,16 @@ class _Planner:
                 file=sys.stderr,
             )
         settings = self._settings
+        for table in settings.knowledge:
+            if not os.path.exists(table):
+                raise UserError(f"{self.effective.origins['knowledge']}: knowledge: there is no {table}")
         target = _run.find_target(self._where, self._keep, settings.respect_gitignore)
-        files = [
-            replace(file, named=file.absolute in target.named, rules=self._rules_for(file.absolute))
-            for file in _run.input_files(target)
-        ]
+        index = self._index(target) if staged else None
+        sources: dict[Path, bytes | None] = {}
+        if index is not None:
+            sources = index.sources()
+            target = self._only_staged(target, sources)
+        files = [self._planned(file, target, sources) for file in _run.input_files(target)]
         chosen = sorted(frozenset().union(*(file.rules for file in files if file.rules is not None)))
         options = Options(
             # Without a file, or with rules turned off in all of them, there is nothing to select from.
@@ -74,7 +96,40 @@ class _Planner:
             knowledge=settings.knowledge,
         )
         where = replace(self._where, vllm_root=self._where.vllm_root or settings.vllm_root)
-        return Plan(target, files, options, _run.roots(target, where), self.effective)
+        return Plan(target, files, options, _run.roots(target, where), self.effective, index)
+
+    def _planned(self, file: InputFile, target: Target, staged: Mapping[Path, bytes | None]) -> InputFile:
+        path = file.absolute
+        if target.kind == "stdin" and not self._keep(path, None):
+            # An editor expects its text back, so it is passed through rather than left out.
+            return replace(file, rules=frozenset[str]())
+        source = staged.get(path)
+        return replace(
+            file,
+            source=file.source if source is None else source,
+            named=path in target.named,
+            rules=self._rules_for(path),
+        )
+
+    def _index(self, target: Target) -> Staged:
+        from dtypefix.sources.changes import Staged, checkout_of
+
+        if target.kind != "paths":
+            raise UserError("--staged reads the files of a checkout; leave the other sources out")
+        return Staged(checkout_of(target.checkout or self._here, "--staged"))
+
+    def _only_staged(self, target: Target, sources: Mapping[Path, bytes | None]) -> Target:
+        """The target's files that are in the index, those that only lie there included."""
+        asked = [Path(os.path.normpath(self._here / path)) for path in self._where.paths]
+        gone = [
+            file
+            for file in sources
+            if not os.path.lexists(file)
+            and (not asked or any(file.is_relative_to(path) for path in asked))
+            and self._keep(file, self._here)
+        ]
+        kept = [file for file in target.files if file in sources]
+        return replace(target, files=tuple(sorted((*kept, *gone))))
 
     @cached_property
     def _catalog(self) -> Catalog:
@@ -134,6 +189,16 @@ class _Planner:
             patterns.excluded(file, settings.excluded, settings.base, named)
             or patterns.excluded(file, self._rules.extend_exclude, self._here, named)
         )
+
+
+def catalog(config: Sequence[str], *, isolated: bool) -> Catalog:
+    """The rules there are: those installed, and of the packs that a person's configuration names.
+
+    Raises:
+        UserError: the configuration or a pack cannot be used.
+    """
+    configuration = Configuration(_run.working_directory(), config, isolated=isolated)
+    return load_catalog(configuration.for_run(project=False).settings.rules)
 
 
 def show_files(plan: Plan) -> int:

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtypefix.api import InputFile, Roots
+from dtypefix.api import InputFile, Options, Roots
 from dtypefix.cli._options import TargetOptions
 from dtypefix.errors import UserError
-from dtypefix.report import Report, View, render
+from dtypefix.findings import Skipped
+from dtypefix.report import Report, RuleDoc, View, render
+from dtypefix.report.outputs import Output, write_outputs
 from dtypefix.sources.target import Target
 from dtypefix.sources.targets import Keep, is_release, keep_all, resolve, stdin_target, vllm_root
 
 STDIN = "-"
+FOR_PEOPLE = ("text", "full", "concise", "grouped")
 
 
 def working_directory() -> Path:
@@ -74,17 +77,54 @@ def roots(target: Target, options: TargetOptions) -> Roots:
     return Roots(search=(*target.search_roots, *vllm), base=target.root)
 
 
-def show(report: Report, format_name: str, view: View) -> None:
-    """Write the report to standard output, and in text what could not be read to standard error."""
-    render(format_name, report, view, sys.stdout)
-    if format_name == "text":
+def rule_docs(options: Options) -> tuple[RuleDoc, ...]:
+    """The pages of all rules that there are in a run."""
+    from dtypefix.engine.catalog import load_catalog
+
+    catalog = load_catalog(options.packs)
+    rules = (*catalog.rules, *catalog.builtin)
+    return tuple(RuleDoc(rule.name, rule.group, rule.summary, rule.page) for rule in rules)
+
+
+def show(
+    report: Report, format_name: str, view: View, outputs: Sequence[Output] = (), *, statistics: bool = False
+) -> None:
+    """Write the report to files and to standard output, and in text what was not read to standard error.
+
+    With ``statistics`` standard output gets the counts by rule instead, as text or as JSON.
+
+    Raises:
+        UserError: counts are wanted in another form, or a file cannot be written.
+    """
+    write_outputs(outputs, report, view)
+    if statistics:
+        _show_statistics(report, format_name, view)
+    else:
+        render(format_name, report, view, sys.stdout)
+    if format_name in FOR_PEOPLE:
         show_skipped(report)
+
+
+def _show_statistics(report: Report, format_name: str, view: View) -> None:
+    from dtypefix.report.statistics import write_json, write_table
+
+    if format_name == "json":
+        write_json(report.findings, sys.stdout)
+    elif format_name in FOR_PEOPLE:
+        write_table([f for f in report.findings if f.counts or view.show_notes], sys.stdout)
+    else:
+        raise UserError(f"--statistics comes as text or json, not as {format_name}")
 
 
 def show_skipped(report: Report) -> None:
     """Say on standard error which files could not be read or written."""
+    show_all_skipped(report.skipped)
+
+
+def show_all_skipped(files: Sequence[Skipped]) -> None:
+    """Say on standard error which files could not be read or written, and why."""
     sys.stdout.flush()
-    for skipped in report.skipped:
+    for skipped in files:
         print(f"dtypefix: {skipped.path}: {skipped.reason}", file=sys.stderr)
 
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What rewriting one file came to once its text was, or was not, put where it belongs."""
+    """What rewriting one file came to once its text was, or was not, put where it belongs.
+
+    ``text`` is what the remaining findings point into, where that is not what lies on disk.
+    """
 
     path: str
     changed: bool
@@ -31,6 +34,7 @@ class Outcome:
     suppressed: tuple[Finding, ...]
     deferred: tuple[Finding, ...]
     skipped: Skipped | None
+    text: bytes | None = None
 
 
 class Sink:
@@ -64,6 +68,7 @@ class Sink:
             suppressed=there.suppressed,
             deferred=result.deferred if written else (),
             skipped=skipped,
+            text=result.after if written else None,
         )
 
     def _put(self, result: FixedFile, file: Path) -> None:
@@ -95,6 +100,19 @@ class Copy(Sink):
         write_file(self._copy / file.relative_to(self._root), result.before, result.after)
 
 
+class Patch(Sink):
+    """Collects the changes as a patch, for a file."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self.text = b""
+
+    def _put(self, result: FixedFile, file: Path) -> None:
+        from dtypefix.report.diff import unified_diff
+
+        self.text += b"".join(unified_diff(_name(file, self._base), result.before, result.after))
+
+
 class Filter(Sink):
     """Writes the text that came on standard input, repaired, to standard output."""
 
@@ -121,8 +139,7 @@ class Diff(Sink):
     def _put(self, result: FixedFile, file: Path) -> None:
         from dtypefix.report.diff import style_of, unified_diff
 
-        name = os.fsencode(os.path.relpath(file, self._base).replace(os.sep, "/"))
-        for line in unified_diff(name, result.before, result.after):
+        for line in unified_diff(_name(file, self._base), result.before, result.after):
             style = style_of(line)
             if self._paint is None or style is None:
                 sys.stdout.buffer.write(line)
@@ -131,8 +148,14 @@ class Diff(Sink):
                 sys.stdout.buffer.write(painted.encode() + b"\n")
 
 
+def _name(file: Path, base: Path) -> bytes:
+    return os.fsencode(os.path.relpath(file, base).replace(os.sep, "/"))
+
+
 @contextmanager
-def sink_for(target: Target, *, diff: bool, check: bool, output: Path | None) -> Iterator[Sink]:
+def sink_for(
+    target: Target, *, diff: bool, check: bool, patch: Path | None, output: Path | None
+) -> Iterator[Sink]:
     """The sink that the options name.
 
     Raises:
@@ -142,16 +165,34 @@ def sink_for(target: Target, *, diff: bool, check: bool, output: Path | None) ->
         with _copy_of(target, output) as copy:
             yield Copy(target.root, copy)
     elif diff:
-        yield Diff(target.root if target.read_only else target.checkout or target.root)
+        yield Diff(_patch_base(target))
+    elif patch is not None:
+        collected = Patch(_patch_base(target))
+        yield collected
+        _write_patch(patch, collected.text)
     elif check:
         yield Sink()
     elif target.kind == "stdin":
         yield Filter()
     elif target.read_only:
-        instead = "--diff, --check or --output DIR" if target.kind == "release" else "--diff or --check"
+        also = " or --output DIR" if target.kind == "release" else ""
+        instead = f"--diff, --check, --patch FILE{also}"
         raise UserError(f"{target.label} is not yours to change in place: use {instead}")
     else:
         yield InPlace()
+
+
+def _patch_base(target: Target) -> Path:
+    return target.root if target.read_only else target.checkout or target.root
+
+
+def _write_patch(file: Path, text: bytes) -> None:
+    from dtypefix.edits.write import write_whole
+
+    try:
+        write_whole(file, text)
+    except OSError as error:
+        raise UserError(f"--patch {file}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager

@@ -6,18 +6,21 @@ import sys
 
 import click
 
-from dtypefix.engine.catalog import load_catalog
+from dtypefix.cli._options import pack_options, rule_argument
 from dtypefix.report.paint import wants_colour
 
 
 @click.command("explain", epilog="Exit status: 0, or 2 if there is no such rule.")
-@click.argument("rule", metavar="RULE")
-def command(rule: str) -> int:
+@rule_argument
+@pack_options
+def command(rule: str, config: tuple[str, ...], isolated: bool) -> int:
     """Print the page of a rule.
 
     It says what the rule finds, why that is wrong, what to write instead and how far its fix can be trusted.
     """
-    page = load_catalog().get(rule).page
+    from dtypefix.cli import _plan
+
+    page = _plan.catalog(config, isolated=isolated).get(rule).page
     if not wants_colour(sys.stdout):
         print(page.rstrip("\n"))
         return 0

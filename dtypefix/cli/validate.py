@@ -9,7 +9,7 @@ import click
 from dtypefix.cli._options import _names
 
 TIER_NAMES = ("static", "model", "flip", "platform", "lora", "e2e", "device")
-PLATFORMS = ("cpu", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
+PLATFORMS = ("cpu", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
 
 EPILOG = (
     "Exit status: 1 if a fix failed (REPRODUCED-NOT-FIXED, CONTROL FAILED), 3 if a place was not shown "
@@ -50,7 +50,7 @@ EPILOG = (
     "--markdown", "page", type=click.Path(path_type=Path), help="Also write the page for a pull request."
 )
 @click.option("--emit-test", "test", type=click.Path(path_type=Path), help="Also write a test for vLLM.")
-@click.option("--time-limit", default=300.0, metavar="SECONDS", help="For one probe on one tree.")
+@click.option("--time-limit", default=600.0, metavar="SECONDS", help="For one probe on one tree.")
 @click.option("--memory-limit", default=8.0, metavar="GIB", help="For one probe on one tree.")
 @click.option("--jobs", default=2, metavar="N", help="Probes that run at the same time.")
 def command(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+
+from dtypefix.errors import UserError
 
 _FOLDER_NAME = re.compile(r"[\w-]+/?")
 Matcher = Callable[[str], bool]
@@ -22,6 +24,22 @@ def matcher(patterns: tuple[str, ...]) -> Matcher:
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines(patterns).match_file
+
+
+def check(patterns: Iterable[str], where: str) -> None:
+    """See that each is a pattern.
+
+    Raises:
+        UserError: one is none; ``where`` says in it what was being read.
+    """
+    for pattern in patterns:
+        try:
+            matcher((pattern,))
+            usable = bool(pattern.strip())
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UserError(f"{where}: {pattern!r} is no pattern as of a .gitignore")
 
 
 def relative(file: Path, base: Path) -> str:

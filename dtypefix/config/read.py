@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dtypefix.config.patterns import check
 from dtypefix.config.settings import About, Kind, declared
 from dtypefix.errors import UserError
 
@@ -149,13 +150,17 @@ def _value(value: Any, about: About, folder: Path, where: str) -> Any:
             return _absolute(folder, value)
         case Kind.ROOT if isinstance(value, str) and value:
             return value if "==" in value else str(_absolute(folder, value))
-        case Kind.NAMES | Kind.PATTERNS if _is_texts(value):
+        case Kind.NAMES if _is_texts(value):
+            return tuple(value)
+        case Kind.PATTERNS if _is_texts(value):
+            check(value, where)
             return tuple(value)
         case Kind.PATHS if _is_texts(value):
             return tuple(_absolute(folder, item) for item in value)
         case Kind.PACKS if _is_texts(value):
             return tuple(str(_absolute(folder, item)) if "/" in item else item for item in value)
         case Kind.NAMES_BY_PATTERN if isinstance(value, dict) and all(map(_is_texts, value.values())):
+            check((pattern.removeprefix("!") for pattern in value), where)
             return {pattern: tuple(names) for pattern, names in value.items()}
     raise UserError(f"{where} takes a {about.kind.value}, for example {about.example}")
 

@@ -108,3 +108,12 @@ def _inline(module: Module, uses: Sequence[ast.Call], parameter: str, dtype: str
                 end = module.byte_range(argument)[1]
                 edits.append(Edit(end, end, f".to({dtype})"))
     return tuple(edits) or None
+
+
+def cast_expression(module: Module, expr: ast.expr, dtype: str) -> tuple[Edit, ...]:
+    """Edits that cast an expression where it stands, in parentheses where it needs them."""
+    start, end = module.byte_range(expr)
+    cast = f".to({dtype})"
+    if isinstance(expr, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        return (Edit(end, end, cast),)
+    return (Edit(start, start, "("), Edit(end, end, f"){cast}"))

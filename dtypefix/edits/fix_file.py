@@ -12,6 +12,7 @@ from dtypefix.edits.imports import orphaned_import_edits
 from dtypefix.findings import Edit, FileResult, Finding, Skipped
 
 ROUNDS = 10
+Accept = Callable[[Finding, bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def fix_file(
     source: bytes,
     examine: Callable[[bytes], FileResult],
     applicable: Collection[str],
+    accept: Accept | None = None,
     first: FileResult | None = None,
 ) -> FixedFile:
     """Apply the fixes of one file in memory.
@@ -51,15 +53,22 @@ def fix_file(
         source: its bytes.
         examine: runs the rules over a version of the file.
         applicable: the applicabilities to apply, ``{"safe"}`` or ``{"safe", "unsafe"}``.
+        accept: asked of each fix, with the file as it then is; one that is declined stays a finding.
         first: what examining ``source`` gave, where that is known.
     """
     first = current = examine(source) if first is None else first
     text = source
     fixed: list[Finding] = []
     deferred: list[Finding] = []
+    declined: set[tuple[str, str, str]] = set()
     for _ in range(ROUNDS):
-        todo = fixable(current, applicable)
+        todo = [f for f in fixable(current, applicable) if _key(f) not in declined]
         chosen, deferred = compose.choose(todo)
+        if accept is not None:
+            offered, chosen = chosen, [f for f in chosen if accept(f, text)]
+            declined.update(_key(f) for f in offered if f not in chosen)
+            if not chosen and deferred:
+                continue
         if not chosen:
             break
         edits = compose.edits_of(chosen)
@@ -76,7 +85,7 @@ def fix_file(
         text, current = after, result
         fixed.extend(chosen)
     else:
-        deferred = fixable(current, applicable)
+        deferred = [f for f in fixable(current, applicable) if _key(f) not in declined]
     return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred), original=first)
 
 
@@ -100,9 +109,13 @@ def _edited(path: str, source: bytes, edits: list[Edit]) -> tuple[bytes, str | N
     return cleaned, check.problem_with(path, after, cleaned, cleanup)
 
 
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule, finding.symbol, finding.code
+
+
 def _repeats(chosen: list[Finding], before: FileResult, after: FileResult) -> bool:
     """Whether a finding that was just fixed is still there."""
-    fixed = Counter((f.rule, f.symbol, f.code) for f in chosen)
-    was = Counter((f.rule, f.symbol, f.code) for f in before.findings if f.counts)
-    now = Counter((f.rule, f.symbol, f.code) for f in after.findings if f.counts)
+    fixed = Counter(map(_key, chosen))
+    was = Counter(_key(f) for f in before.findings if f.counts)
+    now = Counter(_key(f) for f in after.findings if f.counts)
     return any(now[key] > was[key] - count for key, count in fixed.items())

@@ -42,6 +42,18 @@ def write_file(path: Path, before: bytes, after: bytes) -> None:
         raise
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Make ``path`` a file of that content, whether or not there is one yet.
+
+    Raises:
+        OSError: it cannot be written; what was there is then as it was.
+    """
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+        written = Path(scratch, "whole")
+        written.write_bytes(content)
+        os.replace(written, path)
+
+
 def _keep_owner(real: Path, name: str) -> None:
     status = real.stat()
     if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):

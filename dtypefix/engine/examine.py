@@ -143,6 +143,7 @@ def examine(
     name: str = "",
     is_package: bool = False,
     known_rules: frozenset[str] = frozenset(),
+    obey_ignores: bool = True,
     profile: Profile | None = None,
 ) -> FileResult:
     """Run rules over one file.
@@ -155,6 +156,7 @@ def examine(
         name: dotted module name, ``""`` when the file lies in no package.
         is_package: whether it is an ``__init__.py``.
         known_rules: names of all rules, selected or not, which a suppression may name.
+        obey_ignores: whether ignore comments silence anything; if not, nothing is said of them either.
         profile: is told of the time and the work.
 
     Returns:
@@ -164,25 +166,31 @@ def examine(
         UserError: a rule does not load.
     """
     active = [rule for rule in wanted(source, rules) if not rule.builtin]
-    if not active and suppression.MARKER not in source:
+    if not active and not (obey_ignores and suppression.MARKER in source):
         return FileResult(path)
     with _deep_recursion():
-        return _examine(
-            path, source, active, rules, project, name, is_package, known_rules, profile or Profile()
-        )
+        result = _examine(path, source, active, project, name, is_package, profile or Profile())
+        if isinstance(result, FileResult):
+            return result
+        kept, suppressed = result.findings, list[Finding]()
+        if obey_ignores:
+            selected = {rule.name for rule in rules}
+            kept, suppressed = suppression.apply(
+                result.module, result.findings, selected, known_rules or selected
+            )
+    return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
 
 
 def _examine(
     path: str,
     source: bytes,
     active: Sequence[RuleInfo],
-    rules: Sequence[RuleInfo],
     project: Project,
     name: str,
     is_package: bool,
-    known_rules: frozenset[str],
     profile: Profile,
-) -> FileResult:
+) -> FileContext | FileResult:
+    """The context with what the rules found, or a result that says why the file cannot be examined."""
     from dtypefix.analysis.module import Module
 
     project.begin()
@@ -203,9 +211,7 @@ def _examine(
         problem = _run(context, active, profile)
         if problem is not None:
             return FileResult(path, skipped=Skipped(path, problem))
-    selected = {rule.name for rule in rules}
-    kept, suppressed = suppression.apply(module, context.findings, selected, known_rules or selected)
-    return FileResult(path, tuple(fingerprinted(kept)), tuple(fingerprinted(suppressed)))
+    return context
 
 
 def problem_with_source(source: bytes, *, parse: bool) -> str | None:

@@ -19,8 +19,9 @@ def painter(out: TextIO) -> Paint:
 
 def wants_colour(out: TextIO) -> bool:
     """Whether text written to ``out`` is to be coloured."""
-    if os.environ.get("NO_COLOR"):
-        return False
+    name = getattr(out, "name", "")
+    if os.environ.get("NO_COLOR") or (isinstance(name, str) and name and not name.startswith("<")):
+        return False  # a file that was asked for by name is text for good
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
         return True
     return out.isatty() and os.environ.get("TERM") != "dumb"

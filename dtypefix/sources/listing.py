@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+
+from dtypefix.sources.git import ask
 
 SUFFIX = ".py"
 LITTER = frozenset({"__pycache__", "node_modules", "site-packages"})
@@ -34,15 +35,15 @@ def python_files(
 
 def checkout_root(directory: Path) -> Path | None:
     """The top of the git checkout around ``directory``; None outside one or without git."""
-    out = _git(directory, "rev-parse", "--show-toplevel")
+    out = ask(directory, "rev-parse", "--show-toplevel")
     return None if out is None else Path(os.fsdecode(out.rstrip(b"\n")))
 
 
 def _from_git(directory: Path) -> Iterable[Path] | None:
-    out = _git(directory, "ls-files", "-co", "--exclude-standard", "--deduplicate", "-z")
+    out = ask(directory, "ls-files", "-co", "--exclude-standard", "--deduplicate", "-z")
     if out is None:
         return None
-    if not out and _git(directory, "check-ignore", "-q", ".") is not None:
+    if not out and ask(directory, "check-ignore", "-q", ".") is not None:
         return None
     return _entries(directory, out)
 
@@ -61,20 +62,6 @@ def _entries(directory: Path, listing: bytes) -> Iterator[Path]:
 
 def _is_nested_checkout(path: Path) -> bool:
     return not path.is_symlink() and os.path.exists(path / ".git")
-
-
-def _git(directory: Path, *arguments: str) -> bytes | None:
-    # A hook runs with GIT_DIR and GIT_INDEX_FILE of the outer repository, useless here.
-    environment = {
-        k: v for k, v in os.environ.items() if not k.startswith(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX"))
-    }
-    try:
-        done = subprocess.run(
-            ["git", "-C", os.fspath(directory), *arguments], capture_output=True, env=environment, check=False
-        )
-    except OSError:
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def _walk(directory: Path, on_error: Callable[[OSError], None] | None) -> Iterator[Path]:

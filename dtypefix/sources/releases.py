@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import ssl
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,6 +19,7 @@ from dtypefix.errors import UserError
 from dtypefix.sources.progress import DownloadProgress
 
 if TYPE_CHECKING:
+    from unearth import Package, PackageFinder
     from unearth.fetchers import Fetcher
 
 # The import package of each project, and the folder of its source archive that holds it.
@@ -117,7 +118,9 @@ def _fetch(release: Release, sources: Path) -> Path:
         try:
             archive, version = _download(release, Path(scratch))
         except HTTPErrors as error:
-            raise UserError(_out_of_reach(release, str(error) or type(error).__name__)) from None
+            raise UserError(
+                _out_of_reach(str(release), release.name, str(error) or type(error).__name__)
+            ) from None
         except UnpackError as error:
             raise UserError(
                 f"{release}: the download is damaged, try again: {' '.join(str(error).split())}"
@@ -152,8 +155,58 @@ def unpack(archive: Path, folder: Path, *, strip: str = "") -> None:
                 tar.extract(member, folder, filter="data")
 
 
+def published_versions(name: str) -> list[Version]:
+    """The versions of a project that the package index has a source release of, oldest first.
+
+    Raises:
+        UserError: the project is unknown, or the index is out of reach.
+    """
+    if name not in PACKAGES:
+        raise UserError(f"{name}: unknown project; known are {', '.join(PACKAGES)}")
+    from unearth.preparer import HTTPErrors
+
+    try:
+        with _finder(name) as finder, _Complaints() as complaints:
+            versions = sorted(_packages(finder, name))
+    except HTTPErrors as error:
+        raise UserError(_out_of_reach(name, name, str(error) or type(error).__name__)) from None
+    if not versions and complaints.lines:
+        raise UserError(_out_of_reach(name, name, complaints.lines[0]))
+    return versions
+
+
+def kept_versions(name: str) -> list[Version]:
+    """The versions of a project that lie unpacked in the cache, oldest first."""
+    found = []
+    for path in sources_folder().glob(f"{name}-[0-9]*"):
+        try:
+            found.append(Version(path.name.removeprefix(f"{name}-")))
+        except InvalidVersion:
+            continue
+    return sorted(found)
+
+
 def _download(release: Release, scratch: Path) -> tuple[Path, str]:
     """The archive of a release, and its version as the index spells it."""
+    with DownloadProgress(f"{release}") as progress, _finder(release.name, str(release)) as finder:
+        with _Complaints() as complaints:
+            versions = _packages(finder, release.name)
+        wanted = versions.get(Version(release.version))
+        if wanted is None:
+            if not versions and complaints.lines:
+                raise UserError(_out_of_reach(str(release), release.name, complaints.lines[0]))
+            raise UserError(_unknown(release, sorted(versions)))
+        archive = finder.download(wanted.link, scratch, download_reporter=progress.report)
+        return archive, str(Version(wanted.version or release.version))
+
+
+def _packages(finder: PackageFinder, name: str) -> dict[Version, Package]:
+    packages = finder.find_all_packages(name, allow_yanked=True)
+    return {Version(package.version): package for package in packages if package.version}
+
+
+@contextmanager
+def _finder(name: str, what: str = "") -> Iterator[PackageFinder]:
     from unearth import PackageFinder
     from unearth.auth import MultiDomainBasicAuth
     from unearth.fetchers import PyPIClient
@@ -162,33 +215,20 @@ def _download(release: Release, scratch: Path) -> tuple[Path, str]:
 
     settings = read_settings()
     if not settings.index_urls and not settings.find_links:
-        raise UserError(_out_of_reach(release, "pip is configured to use no index"))
+        raise UserError(_out_of_reach(what or name, name, "pip is configured to use no index"))
     verify = ssl.create_default_context(cafile=settings.certificates) if settings.certificates else True
-    with (
-        DownloadProgress(f"{release}") as progress,
-        PyPIClient(
-            trusted_hosts=settings.trusted_hosts, verify=verify, follow_redirects=True, timeout=30
-        ) as client,
-    ):
+    with PyPIClient(
+        trusted_hosts=settings.trusted_hosts, verify=verify, follow_redirects=True, timeout=30
+    ) as client:
         client.auth = MultiDomainBasicAuth(index_urls=list(settings.index_urls))
-        finder = PackageFinder(
+        yield PackageFinder(
             cast("Fetcher", client),
             index_urls=settings.index_urls,
             find_links=settings.find_links,
             trusted_hosts=settings.trusted_hosts,
             ignore_compatibility=True,  # the sources are read, never run
-            no_binary=[release.name],
+            no_binary=[name],
         )
-        with _Complaints() as complaints:
-            packages = finder.find_all_packages(release.name, allow_yanked=True)
-            versions = {Version(package.version): package for package in packages if package.version}
-        wanted = versions.get(Version(release.version))
-        if wanted is None:
-            if not versions and complaints.lines:
-                raise UserError(_out_of_reach(release, complaints.lines[0]))
-            raise UserError(_unknown(release, sorted(versions)))
-        archive = finder.download(wanted.link, scratch, download_reporter=progress.report)
-        return archive, str(Version(wanted.version or release.version))
 
 
 class _Complaints(logging.Handler):
@@ -221,14 +261,10 @@ def _unknown(release: Release, known: Sequence[Version]) -> str:
     return f"{release}: no such source release; the nearest are {', '.join(below + above)}"
 
 
-def _out_of_reach(release: Release, why: str) -> str:
-    folder = sources_folder()
-    cached = (path.name.removeprefix(f"{release.name}-") for path in folder.glob(f"{release.name}-[0-9]*"))
-    versions = sorted(cached, key=lambda text: [int(part) for part in re.findall(r"\d+", text)])
-    kept = (
-        f"kept there now: {', '.join(versions)}" if versions else f"none of {release.name} is kept there now"
-    )
+def _out_of_reach(what: str, name: str, why: str) -> str:
+    versions = [str(version) for version in kept_versions(name)]
+    kept = f"kept there now: {', '.join(versions)}" if versions else f"none of {name} is kept there now"
     return (
-        f"{release}: the package index cannot be reached ({' '.join(why.split())}); "
-        f"a release already in {folder} works offline, {kept}"
+        f"{what}: the package index cannot be reached ({' '.join(why.split())}); "
+        f"a release already in {sources_folder()} works offline, {kept}"
     )

@@ -45,7 +45,7 @@ class Arguments:
     format_name: str = "text"
     page: Path | None = None
     test: Path | None = None
-    time_limit: float = 300.0
+    time_limit: float = 600.0
     memory_limit: float = 8.0
     jobs: int = 2
 

@@ -17,7 +17,8 @@ from dtypefix.validate.trees import Trees
 from dtypefix.validate.verdict import Place, Tier
 
 CPU = "cpu"
-FORCED = ("cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
+# Ampere has no float8 units: there every scheme takes its weight-only path.
+FORCED = ("cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942")
 TIERS = (Tier.STATIC, Tier.MODEL, Tier.FLIP, Tier.PLATFORM, Tier.LORA, Tier.E2E, Tier.DEVICE)
 
 
@@ -85,6 +86,11 @@ def fits(request: Request) -> bool:
     return own[:1] == tree[:1] and abs(own[1] - tree[1]) <= 1
 
 
+def has_bindings(request: Request) -> bool:
+    """Whether the base tree has the sources that declare its compiled operators."""
+    return (request.trees.base / "csrc").is_dir()
+
+
 def jobs_of(request: Request) -> list[Job]:
     """The jobs of a request, the longest first, so that workers end together."""
     return [job for job in _jobs(request) if job.probe.cases and (job.places or job.tier is Tier.E2E)]
@@ -110,7 +116,7 @@ def _jobs(request: Request) -> Iterator[Job]:
     if CPU in request.platforms and Tier.E2E in tiers and fits(request):
         for probe, names in planning.e2e_probes(drafted, wanted, bool(quantised)):
             yield Job(Tier.E2E, probe, tuple(names), names, extensions=True)
-    if Tier.PLATFORM in tiers:
+    if Tier.PLATFORM in tiers and has_bindings(request):
         for platform in request.platforms:
             if platform != CPU:
                 probe = flip(platform, "platforms", platform=platform)

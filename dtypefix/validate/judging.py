@@ -104,10 +104,12 @@ def judge_flip(place: Place, case: str, base: Outcome, patched: Outcome) -> Judg
         return Judgement(
             Verdict.CONTROL_FAILED, Reason.CONTROL_DIFFERS, "another output under the model's own dtype", case
         )
-    if not moving:
+    if not held:
         error = control.get("error")
-        if error is not None and not held:
-            return Judgement(Verdict.NOT_VALIDATED, reason_of(error), in_words(error), case)
+        reason = reason_of(error) if error else Reason.NOT_REACHED
+        told = in_words(error) if error else "the line ran, but no object of its class holds a dtype"
+        return Judgement(Verdict.NOT_VALIDATED, reason, told, case)
+    if not moving:
         return Judgement(Verdict.NOT_REPRODUCED, Reason.BASE_PASSES, "", case, before_words, after_words)
     still = [key for key in moving if set(now.get(key, {}).values()) != {model}]
     if still:
@@ -119,8 +121,6 @@ def judge_flip(place: Place, case: str, base: Outcome, patched: Outcome) -> Judg
             before_words,
             after_words,
         )
-    if refused := _refused(control, case):
-        return refused
     if "error" in control and control.get("stage") == "construct":
         error = control["error"]
         return Judgement(

@@ -138,7 +138,7 @@ def e2e_probes(
 
 
 def _engine(case: dict[str, Any]) -> Probe:
-    return Probe("e2e", "cpu", (case,), model_folders([case]), {}, Limits(seconds=240))
+    return Probe("e2e", "cpu", (case,), model_folders([case]), {}, Limits(seconds=600))
 
 
 _SMOKE: tuple[dict[str, Any], ...] = (

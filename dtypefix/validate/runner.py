@@ -24,7 +24,7 @@ GIB = 1 << 30
 class Limits:
     """What one process group may use: seconds of wall time, bytes of resident memory."""
 
-    seconds: float = 300.0
+    seconds: float = 600.0
     memory: int = 8 * GIB
 
 

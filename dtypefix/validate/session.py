@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from dtypefix.validate import static
-from dtypefix.validate.jobs import CPU, TIERS, Job, Request, fits, jobs_of
+from dtypefix.validate.jobs import CPU, TIERS, Job, Request, fits, has_bindings, jobs_of
 from dtypefix.validate.judging import (
     compare_tokens,
     judge_e2e,
@@ -118,7 +118,8 @@ def _run(
 ) -> ProbeRun:
     probe = job.probe
     if job.tier in (Tier.PLATFORM, Tier.DEVICE):
-        options = {**probe.options, "csrc": str(source / "csrc")}
+        bindings = next((root for root in (source, request.trees.base) if (root / "csrc").is_dir()), source)
+        options = {**probe.options, "csrc": str(bindings / "csrc")}
         probe = Probe(probe.name, probe.platform, probe.cases, probe.models, options, probe.limits)
     result = run_probe(runner, request.runtime.python, overlay, probe, job.places)
     finished(result.seconds)
@@ -259,6 +260,8 @@ def _notes(request: Request, jobs: Sequence[Job]) -> tuple[str, ...]:
             "Platform probes propagate dtypes through fake tensors: no CUDA or ROCm kernel was executed, "
             "and operators that ask whether something is supported answered yes."
         )
+    elif Tier.PLATFORM in request.tiers and not has_bindings(request):
+        notes.append("Platform probes were left out: the base tree has no csrc to read operators from.")
     if Tier.E2E in request.tiers and not fits(request):
         compiled = request.runtime.release or "no release"
         notes.append(f"End to end was left out: the runtime's compiled vLLM is of {compiled}.")

@@ -87,6 +87,9 @@ def test_extend_adds_up_the_extend_keys_and_replaces_the_others(run, two_files: 
         ('per-file-ignores = { "x" = ["nope"] }', "per-file-ignores: unknown rule or group 'nope'"),
         ('select = "core"', "select takes a list of rules and groups, for example select = "),
         ("unsafe-fixes = 1", "unsafe-fixes takes a true or false"),
+        ('exclude = ["!"]', "exclude: '!' is no pattern as of a .gitignore"),
+        ('per-file-ignores = { "!" = ["ALL"] }', "per-file-ignores: '' is no pattern"),
+        ('per-file-ignores = ["tests/"]', "per-file-ignores takes a table of patterns"),
         ("exclude = [", "not valid TOML"),
         ('extend = "nowhere.toml"', "there is no file"),
         ('extend = "dtypefix.toml"', "extends itself"),
@@ -125,6 +128,7 @@ def test_config_takes_a_setting_or_a_file(run, two_files: Path) -> None:
     [
         (["--config", "nowhere.toml"], "no such file, and no 'key = value'"),
         (["--config", "select=core"], "a value is TOML"),
+        (["--extend-exclude", "a,!"], "--extend-exclude: '!' is no pattern"),
         (["--config", "selct=['core']"], "did you mean 'select'?"),
         (["--config", "other.toml", "--isolated"], "which --isolated rules out"),
         (["--config", "other.toml", "--config", "other.toml"], "--config takes one file"),
@@ -148,6 +152,14 @@ def test_third_party_code_is_left_out_unless_it_is_asked_for(run, tmp_path: Path
     for named in ("vllm/third_party/lib/a.py", "vllm/third_party", "vllm/third_party/lib"):
         assert paths(run("scan", named, "--format", "json")) == ["vllm/third_party/lib/a.py"]
         assert paths(run("scan", named, "--force-exclude", "--format", "json")) == []
+
+
+def test_an_excluded_text_on_standard_input_comes_back_as_it_was(run, tmp_path: Path) -> None:
+    named = ("--stdin-filename", "third_party/a.py", "-")
+    assert "settled" in run("rewrite", *named, input=SAFE).stdout
+    done = run("rewrite", "--force-exclude", *named, input=SAFE)
+    assert (done.returncode, done.stdout) == (0, SAFE)
+    assert run("scan", "--force-exclude", *named, input=SAFE).returncode == 0
 
 
 def test_patterns_are_those_of_gitignore_relative_to_their_file(run, two_files: Path) -> None:
@@ -273,6 +285,9 @@ def test_knowledge_is_laid_over_the_packs_tables(run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(SAFE)
     (tmp_path / "table.toml").write_text("[[layer]]\nname = 'OurLinear'\n")
     assert run("scan", "a.py", "--config", 'knowledge = ["table.toml"]').returncode == 1
+    done = run("scan", "a.py", "--config", 'knowledge = ["nowhere.toml"]')
+    assert done.returncode == 2
+    assert f"knowledge: there is no {tmp_path / 'nowhere.toml'}" in done.stderr
 
 
 def test_the_reference_page_is_what_the_code_declares() -> None:

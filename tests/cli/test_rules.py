@@ -35,6 +35,19 @@ def test_explain_renders_the_page_on_a_terminal(run) -> None:
     assert "##" not in shown
 
 
+def test_the_engines_own_rule_is_listed_and_explained(run) -> None:
+    assert any(line.startswith("ignore-comment ") for line in run("rules").stdout.splitlines())
+    page = run("explain", "ignore-comment").stdout
+    assert page.startswith("# ignore-comment\n")
+    assert "# dtypefix: file-ignore[" in page
+
+
+def test_packs_of_ones_own_are_listed_and_explained(run) -> None:
+    given = ("--config", 'rules = ["codemods"]')
+    assert "unguarded-combiner " in run("rules", *given).stdout
+    assert run("explain", "unguarded-combiner", *given).stdout.startswith("# unguarded-combiner\n")
+
+
 def test_explain_suggests_the_nearest_rule(run) -> None:
     done = run("explain", "demo-cal")
     assert done.returncode == 2

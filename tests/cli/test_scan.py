@@ -91,6 +91,13 @@ def test_a_suppressed_finding_is_counted_but_not_listed(run, tmp_path: Path) -> 
     assert (summary["found"], summary["suppressed"]) == (1, 1)
 
 
+def test_what_comments_silence_can_be_seen(run, tmp_path: Path) -> None:
+    comment = "# dtypefix: ignore[demo-call] checked by hand"
+    (tmp_path / "a.py").write_text(f'x = ambient("error", "safe")  {comment}\ny = 1  {comment}\n')
+    found = findings(run("scan", "a.py", "--no-ignores", "--format", "json"))
+    assert [(finding["rule"], finding["line"]) for finding in found] == [("demo-call", 1)]
+
+
 def test_without_a_path_the_checkout_is_read_and_ignored_files_are_not(run, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / ".gitignore").write_text("built/\n")
@@ -113,7 +120,7 @@ def test_standard_input_is_reported_under_the_given_name(run, tmp_path: Path) ->
     [
         (["--select", "demo-cal"], "did you mean 'demo-call'"),
         (["--ignore", "nonsense-entirely"], "unknown rule or group"),
-        (["--format", "xml"], "'xml' is not one of 'text', 'json'"),
+        (["--format", "xml"], "'xml' is not one of 'text'"),
         (["-"], "--stdin-filename"),
         (["--python", "python3"], "--installed"),
         (["--installed", "--python", "no-such-python"], "no such interpreter"),

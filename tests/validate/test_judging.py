@@ -181,6 +181,12 @@ def test_the_attribute_of_another_class_does_not_count() -> None:
         run["owners"] = {"Concrete": ["Concrete", "object"]}
     judgement = judge_flip(FLIPPED, "case", base, flips(False))
     assert judgement is not None
+    assert (judgement.verdict, judgement.reason) == (Verdict.NOT_VALIDATED, Reason.NOT_REACHED)
+
+
+def test_a_scheme_that_never_followed_the_default_claims_nothing() -> None:
+    judgement = judge_flip(FLIPPED, "case", flips(False), flips(False))
+    assert judgement is not None
     assert judgement.verdict is Verdict.NOT_REPRODUCED
 
 

@@ -96,8 +96,7 @@ def test_every_scheme_that_can_be_built_is_stable(old: Proof, new: Proof) -> Non
         ]
         assert failed == []
         schemes = {row["path"] for row in proof.said["rows"] if row["rule"] == "ambient-out-dtype"}
-        # W8A16 of the old release needs a device older than those that are forced.
-        assert {path for path in schemes - shown if "w8a16" not in path} == set()
+        assert schemes - shown == set()
 
 
 @pytest.mark.parametrize(("path", "line"), [("models/llama_eagle3.py", 418), ("models/qwen3_dflash.py", 846)])

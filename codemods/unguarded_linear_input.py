@@ -1,0 +1,205 @@
+"""A tensor whose dtype something else decided reaches a layer or a matrix product uncast."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cached_property
+
+import libcst as cst
+
+from dtypefix.analysis.evidence import evidence_at, evidence_of
+from dtypefix.analysis.flow import Flow
+from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module_inputs import (
+    ModuleCall,
+    callers_cast,
+    casting_twin,
+    casts_itself,
+    dtype_read,
+    is_raw,
+    module_calls,
+)
+from dtypefix.analysis.operands import Product, clash, products, states_of_another, uncast_delta
+from dtypefix.edits.cast import cast_expression
+from dtypefix.engine.rule import Rule, codemod_command
+from dtypefix.findings import Evidence, Fix
+
+
+class UnguardedLinearInput(Rule):
+    """Looks at what reaches submodules, matrix products and the sum of a LoRA layer."""
+
+    @classmethod
+    def candidates(cls, module: Module) -> Iterable[ast.AST]:
+        """Calls of submodules with raw data in classes that show a dtype for it, products, LoRA sums."""
+        for calls in module_calls(module).values():
+            paths = [c.path for c in calls]
+            for call in calls:
+                if dtype_read(call.method, call.path) or paths.count(call.path) > 1:
+                    yield call.call
+        lora = b"LoRA" in module.source
+        for node in module.nodes(ast.Call, ast.BinOp, ast.Attribute):
+            if isinstance(node, ast.Attribute):
+                if node.attr == "hidden_states" and isinstance(node.value, ast.Attribute):
+                    yield node
+            elif any(True for _ in products(node)) or (lora and _in_lora(module, node)):
+                yield node
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """Examine what a call of a submodule, or of a matrix product, is given."""
+        call = self.context.ast_of(node)
+        if not isinstance(call, ast.Call):
+            return
+        found = self._module_calls.get(call)
+        if found is not None:
+            self._module(*found)
+        for product in products(call):
+            self._product(call, product)
+        self._foreign(call)
+
+    def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
+        """Examine ``a @ b``, and the sum of a LoRA layer."""
+        found = self.context.ast_of(node)
+        if isinstance(found, ast.BinOp):
+            for product in products(found):
+                self._product(found, product)
+            if _in_lora(self.module, found):
+                self._delta(found)
+
+    @cached_property
+    def _module_calls(self) -> dict[ast.Call, tuple[ast.ClassDef, ModuleCall, list[ModuleCall]]]:
+        by_class = module_calls(self.module)
+        return {c.call: (owner, c, calls) for owner, calls in by_class.items() for c in calls}
+
+    def _flow(self, node: ast.AST) -> Flow:
+        return self.project.flows(self.module).at(node)
+
+    def _module(self, owner: ast.ClassDef, found: ModuleCall, calls: list[ModuleCall]) -> None:
+        """A submodule gets raw data, although the class shows the dtype that it wants."""
+        value = self._flow(found.call).value(found.argument)
+        cls = self.project.class_of(self.module, owner)
+        casts = casts_itself(cls, found.path)
+        if not is_raw(value) or casts:
+            return
+        if callers_cast(self.project.flows(self.module), owner, found, value):
+            return
+        flows: dict[FunctionNode, Flow] = {c.method: self._flow(c.call) for c in calls}
+        twin = casting_twin(flows, calls, found)
+        # A tower of another library may cast its own input: only a twin that casts speaks against it.
+        read = dtype_read(found.method, found.path) if twin is None and casts is not None else None
+        layer = "self." + ".".join(found.path)
+        if twin is not None:
+            other, cast = twin
+            shown = evidence_at(cast, self.module, f"{other.method.name} casts what it hands to {layer}")
+            why = f"where {other.method.name} casts it"
+            dtype = (
+                cast.args[0]
+                if cast.args
+                else next((k.value for k in cast.keywords if k.arg == "dtype"), None)
+            )
+        elif read is not None:
+            shown = evidence_at(read, self.module, f"the dtype of {layer} is read here, for another value")
+            why = f"though {ast.unparse(read)} is at hand"
+            dtype = read
+        else:
+            return
+        text = ast.unparse(dtype) if isinstance(dtype, ast.Attribute) else ""
+        fix = None
+        if text.startswith("self.") and isinstance(found.argument, ast.Name | ast.Subscript | ast.Attribute):
+            fix = Fix("unsafe", f"cast to {text}", cast_expression(self.module, found.argument, text))
+        self._warn(
+            found.call,
+            f"{layer} gets {ast.unparse(found.argument)[:50]} in whatever dtype it came in, {why}",
+            [
+                *evidence_of(value, self.module),
+                evidence_at(found.call, self.module, "it is handed on here"),
+                shown,
+            ],
+            "cast it as the sibling does",
+            fix,
+        )
+
+    def _product(self, node: ast.expr, product: Product) -> None:
+        """Both operands of a product are known, and cannot be kept in one dtype."""
+        flow = self._flow(node)
+        left, right = flow.value(product.left), flow.value(product.right)
+        found = clash(self.project, self.module, product, left, right)
+        if found is None:
+            return
+        fixed, given, literal = found
+        fix = None
+        if isinstance(given, ast.Name) and isinstance(fixed, ast.Name | ast.Call):
+            edits = cast_expression(self.module, fixed, f"{given.id}.dtype")
+            fix = Fix("unsafe", f"cast to {given.id}.dtype", edits)
+        self._warn(
+            node,
+            f"{ast.unparse(fixed)[:50]} is {literal}, {ast.unparse(given)[:50]} whatever it came in as",
+            [
+                *evidence_of(flow.value(fixed), self.module, 3),
+                *evidence_of(flow.value(given), self.module, 3),
+                evidence_at(node, self.module, "torch refuses operands of two dtypes here"),
+            ],
+            "cast one operand to the other's dtype",
+            fix,
+        )
+
+    def _foreign(self, call: ast.Call) -> None:
+        """A layer gets the states of another model."""
+        found = states_of_another(call, self.project.knowledge.table("foreign"))
+        if found is None or self.module.enclosing_class(call) is None:
+            return
+        argument, what = found
+        layer = ast.unparse(call.func)
+        norm = "norm" in layer.rpartition(".")[2].lower()
+        fix = Fix(
+            "unsafe",
+            "cast to the layer's dtype",
+            cast_expression(self.module, argument, f"{layer}.weight.dtype"),
+        )
+        self._warn(
+            call,
+            f"{layer} gets {what} without a cast",
+            [evidence_at(argument, self.module, f"these are {what}, in that model's dtype")],
+            "cast them to the dtype that the layer computes in",
+            fix if norm else None,
+        )
+
+    def _delta(self, node: ast.BinOp) -> None:
+        """A LoRA layer adds its delta to the base layer's output."""
+        delta = uncast_delta(self._flow(node), node)
+        if delta is None:
+            return
+        out = node.left if delta is node.right else node.right
+        fix = None
+        if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
+            edits = cast_expression(self.module, delta, f"{out.id}.dtype")
+            fix = Fix("safe", f"cast to {out.id}.dtype", edits)
+        self._warn(
+            node,
+            f"{ast.unparse(delta)} widens what {ast.unparse(out)} has: it has the dtype of the LoRA path",
+            [evidence_at(node, self.module, "the sum is promoted to the wider of the two dtypes")],
+            "cast the delta to the base output's dtype",
+            fix,
+        )
+
+    def _warn(
+        self, at: ast.AST, message: str, evidence: list[Evidence], reason: str, fix: Fix | None
+    ) -> None:
+        self.context.report(
+            at,
+            level="warning",
+            message=message,
+            evidence=evidence,
+            fix=fix,
+            unfixed_reason=None if fix else reason,
+        )
+
+
+def _in_lora(module: Module, node: ast.AST) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return False
+    owner = module.enclosing_class(node)
+    return owner is not None and "LoRA" in owner.name
+
+
+__getattr__ = codemod_command(__name__, "Cast what reaches a layer to the dtype that it computes in.")

@@ -1,0 +1,1 @@
+"""The editor server. It needs the optional dependency ``dtypefix[lsp]``."""
