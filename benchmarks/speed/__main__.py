@@ -49,7 +49,7 @@ def rows(tree: Path, peers: Path, cache: Path, few: list[str], runs: int) -> lis
     everything = [*scan, "--select", "ALL"]
     ruff = [str(peers / "ruff"), "check", "--isolated", "--select", "NPY,E9", "--quiet"]
     grep = ["sh", "-c", " ; ".join(f"'{peers}/ast-grep' run -l python -p '{p}' '{tree}'" for p in PATTERNS)]
-    fixit = [str(peers / "fixit"), "-q", "lint", "--rules", "fixit.rules:CompareSingletonPrimitivesByIs"]
+    fixit = [str(peers / "fixit"), "--quiet", "--rules", "fixit.rules:CompareSingletonPrimitivesByIs", "lint"]
     cached = [*everything, "--cache-dir", str(cache), str(tree)]
     click = [sys.executable, "-c", "import click"]
     return [
@@ -125,20 +125,17 @@ def measure(row: Row, cwd: Path, changed: Path) -> dict[str, object]:
 
 def table(results: list[dict]) -> str:
     """The results as a Markdown table."""
-    lines = [
-        "| case | ours, s (min–max) | processor, s | peer, s (min–max) | ratio | of processor | bar | peak, MiB |"
-    ]
+    lines = ["| case | ours, s (min-max) | cpu, s | peer, s (min-max) | ratio | of cpu | bar | peak, MiB |"]
     lines.append("|---|---|---|---|---|---|---|---|")
     for r in results:
         o, p = r["ours"], r.get("peer")
-        peer = f"{p['median']:.2f} ({p['min']:.2f}–{p['max']:.2f})" if p else "—"
+        peer = f"{p['median']:.2f} ({p['min']:.2f}-{p['max']:.2f})" if p else "—"
         ratio = f"{r['ratio']:.3g}" if p else "—"
         cpu = f"{r['cpu_ratio']:.3g}" if p else "—"
         bar = f"{r['bar']:.3g}" + ("" if p else " s")
-        ours = f"{o['median']:.2f} ({o['min']:.2f}–{o['max']:.2f})"
-        lines.append(
-            f"| {r['name']} | {ours} | {o['cpu']:.2f} | {peer} | {ratio} | {cpu} | {bar} | {o['peak_kib'] / 1024:.0f} |"
-        )
+        ours = f"{o['median']:.2f} ({o['min']:.2f}-{o['max']:.2f})"
+        cells = (r["name"], ours, f"{o['cpu']:.2f}", peer, ratio, cpu, bar, f"{o['peak_kib'] / 1024:.0f}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -156,13 +153,16 @@ def chart(results: list[dict]) -> str:
         for offset, kind, colour in ((0, "ours", "#3b6fb6"), (17, "peer", "#b0b0b0")):
             if kind in r:
                 seconds = r[kind]["median"]
-                bar = f'<rect x="230" y="{top + offset}" width="{width(seconds):.0f}" height="14" fill="{colour}"/>'
+                place = f'x="230" y="{top + offset}" width="{width(seconds):.0f}" height="14"'
+                bar = f'<rect {place} fill="{colour}"/>'
                 parts.append(
-                    f'{bar}<text x="{236 + width(seconds):.0f}" y="{top + offset + 12}">{seconds:.2f} s</text>'
+                    f'{bar}<text x="{236 + width(seconds):.0f}" y="{top + offset + 12}">'
+                    f"{seconds:.2f} s</text>"
                 )
     height = 46 * len(results) + 20
     style = "font: 12px sans-serif; fill: #555"
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{height}" style="{style}">{"".join(parts)}</svg>\n'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{height}" style="{style}">'
+    return f"{head}{''.join(parts)}</svg>\n"
 
 
 def main() -> None:
