@@ -13,6 +13,7 @@ from dtypefix.analysis.dtype_use import use_of
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
 from dtypefix.analysis.reaching import path_through_alias
+from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.witness import owners_of
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -44,6 +45,8 @@ class PackedWeightDtype(Rule):
         read = self.context.ast_of(node)
         owner = self.module.enclosing_class(read) if read is not None else None
         if not isinstance(read, ast.Attribute) or owner is None or self._is_excused(read):
+            return
+        if self._is_looked_at(read) or self._is_destination(read):
             return
         cls = self.project.class_of(self.module, owner)
         layer, use = self._layer(cls, read), use_of(self.module, read)
@@ -96,7 +99,7 @@ class PackedWeightDtype(Rule):
         if isinstance(self.module.parents.get(read), ast.IfExp):
             return None, "the tests around it rely on the stored dtype as well"
         if not layer.computes:
-            return None, f"{layer.class_name} does not set {COMPUTE}"
+            return None, f"not every class that the layer can have is seen to set {COMPUTE}"
         base = read.value.value if isinstance(read.value, ast.Attribute) else read.value
         if isinstance(base, ast.Attribute) and base.attr == "weight":
             base = base.value
@@ -114,6 +117,35 @@ class PackedWeightDtype(Rule):
             elif isinstance(parent, FunctionNode) and LOADS.search(parent.name):
                 return True
             below = parent
+        return False
+
+    def _is_looked_at(self, read: ast.Attribute) -> bool:
+        """Whether the code only asks for a property of the stored dtype, or chooses between arms by it."""
+        return isinstance(self.module.parents.get(read), ast.Attribute | ast.Match)
+
+    def _is_destination(self, read: ast.Attribute) -> bool:
+        """Whether what is made in the stored dtype is stored into that very weight."""
+        layer = _layer(read)
+        if layer is None:
+            return False
+        weight = f"{ast.unparse(layer)}.weight"
+
+        def names_weight(expr: ast.AST) -> bool:
+            return ast.unparse(expr).removesuffix(".data") == weight
+
+        for parent in self.module.ancestors(read):
+            if isinstance(parent, ast.Call):
+                func = parent.func
+                if isinstance(func, ast.Attribute) and func.attr.endswith("_") and names_weight(func.value):
+                    return True
+                if last_name(func).endswith("_like") and parent.args and names_weight(parent.args[0]):
+                    return True
+            elif isinstance(parent, ast.Assign | ast.AugAssign):
+                targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+                bases = (t.value if isinstance(t, ast.Subscript) else t for t in targets)
+                return any(names_weight(base) for base in bases)
+            elif isinstance(parent, ast.stmt):
+                return False
         return False
 
 

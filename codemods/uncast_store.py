@@ -91,7 +91,9 @@ class UncastStore(Rule):
         fix = None
         if _plain(store.target):
             edits = cast_expression(self.module, store.value, f"{where}.dtype")
-            fix = Fix("safe", f"cast to {where}.dtype", edits)
+            # What is not known to be a tensor may be a number, which torch stores as it is.
+            tensors = target.form is value.form is Form.TENSOR
+            fix = Fix("safe" if tensors else "unsafe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
             node,
