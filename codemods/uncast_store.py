@@ -90,7 +90,8 @@ class UncastStore(Rule):
         what = what if len(what) < 60 else "a tensor"
         fix = None
         if _plain(store.target):
-            edits = cast_expression(self.module, store.value, f"{where}.dtype")
+            width = self.project.line_length(self.module)
+            edits = cast_expression(self.module, store.value, f"{where}.dtype", width)
             fix = Fix("safe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
