@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import upstream
@@ -26,6 +27,7 @@ from corpus import HERE, Row, load, release, releases, save
 
 from dtypefix.api import InputFile, Options, Roots, rewrite
 from dtypefix.edits.fix_file import FixedFile
+from dtypefix.engine.catalog import load_catalog
 from dtypefix.sources.listing import python_files
 from dtypefix.sources.releases import sources_folder
 
@@ -38,8 +40,14 @@ def rewritten(
 ) -> Iterator[FixedFile]:
     """What the fixes of all rules make of some files of an unpacked release; nothing is written."""
     sources = standing_in or {}
+    options = Options(select=fixing_rules(), unsafe_fixes=mode == MODES[1])
     inputs = [InputFile(file.relative_to(tree).as_posix(), file, sources.get(file)) for file in files]
-    return rewrite(inputs, Options(select=("ALL",), unsafe_fixes=mode == MODES[1]), Roots((tree,), tree))
+    return rewrite(inputs, options, Roots((tree,), tree))
+
+
+def fixing_rules() -> tuple[str, ...]:
+    """The rules that change code at all."""
+    return tuple(rule.name for rule in load_catalog().rules if set(rule.fix) & {"safe", "unsafe"})
 
 
 def has_unsafe(result: FixedFile) -> bool:
@@ -59,9 +67,9 @@ def ruff(tree: Path, path: str, source: bytes, *arguments: str) -> bytes:
 
 
 def complaints(tree: Path, path: str, source: bytes) -> collections.Counter[str]:
-    """ruff's complaints about one file, without the numbers in them."""
+    """ruff's complaints about one file, without the numbers in their texts."""
     found = json.loads(ruff(tree, path, source, "check", "--output-format", "json"))
-    return collections.Counter(re.sub(r"\d+", "", f"{f['code']} {f['message']}") for f in found)
+    return collections.Counter(f"{f['code']} {re.sub('[0-9]+', 'N', f['message'])}" for f in found)
 
 
 def formatted(tree: Path, path: str, source: bytes) -> bool:
@@ -80,6 +88,7 @@ def problems(tree: Path, results: Sequence[FixedFile], mode: str) -> Iterator[Ro
             compile(result.after, result.path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             yield {"path": result.path, "kind": "does not compile", "detail": str(error)}
+            continue
         new = complaints(tree, result.path, result.after) - complaints(tree, result.path, result.before)
         if new:
             yield {"path": result.path, "kind": "ruff complains", "detail": "; ".join(sorted(new))}
@@ -127,12 +136,14 @@ def patch(result: FixedFile) -> str:
 
 
 def compared(fixes: Sequence[Row], sources: Path) -> Iterator[Row]:
-    """Each mechanical repair of the history with how the rewrite of its place compares, in each mode."""
+    """Each mechanical repair of the history with, for each mode, how the rewrite of its place compares.
+
+    Rows of releases that are not at hand are left out.
+    """
     wanted: dict[str, list[Row]] = collections.defaultdict(list)
     for row in fixes:
-        if row["mechanical"] == "yes" and all(
-            (sources / release(row, s)).is_dir() for s in ("before", "after")
-        ):
+        there = all((sources / release(row, side)).is_dir() for side in ("before", "after"))
+        if row["mechanical"] == "yes" and there:
             wanted[release(row, "before")].append(row)
     for name, rows in sorted(wanted.items()):
         tree = sources / name
@@ -140,48 +151,45 @@ def compared(fixes: Sequence[Row], sources: Path) -> Iterator[Row]:
         outcome = {mode: {r.path: r for r in rewritten(tree, files, mode)} for mode in MODES}
         for row in rows:
             theirs = (sources / release(row, "after") / row["path_after"]).read_bytes()
-            verdicts = {}
-            for mode in MODES:
-                ours = outcome[mode][row["path_before"]]
-                verdicts[mode] = upstream.compare(row, ours.before, ours.after, theirs)
+            ours = {mode: outcome[mode][row["path_before"]] for mode in MODES}
             yield {
                 **row,
                 **{
-                    f"{mode}{suffix}": value
-                    for mode, v in verdicts.items()
-                    for suffix, value in (("", v.verdict), (" ours", v.ours), (" theirs", v.theirs))
+                    mode: asdict(upstream.compare(row, r.before, r.after, theirs)) for mode, r in ours.items()
                 },
             }
 
 
 def show_releases(rows: Sequence[Row]) -> None:
-    """Print what the rewriting of whole releases came to."""
-    print(f"\n{'release':20} {'mode':12} {'files':>6} {'changed':>8} {'fixes':>6}  problems")
+    """Print what the rewriting of releases came to, one line for each row, and what is wrong with it."""
     for row in rows:
-        kinds = collections.Counter(p["kind"] for p in row["problems"])
+        kinds = collections.Counter(problem["kind"] for problem in row["problems"])
         told = ", ".join(f"{kinds[kind]} {kind}" for kind in PROBLEMS if kinds[kind]) or "none"
         fixes = sum(row["fixes"].values())
-        print(f"{row['release']:20} {row['mode']:12} {row['files']:6} {row['changed']:8} {fixes:6}  {told}")
+        print(f"{row['release']:14} {row['mode']:12} {row['files']:6} {row['changed']:8} {fixes:6}  {told}")
         for problem in row["problems"]:
-            print(f"    {problem['path']}: {problem['kind']} {problem['detail']}")
+            print(f"    {problem['path']}: {problem['kind']}: {problem['detail'] or 'ruff would change it'}")
 
 
 def show_comparison(rows: Sequence[Row]) -> None:
-    """Print how the rewrites compare with upstream's repairs."""
+    """Print, for each mode, rule and project, how the rewrites compare with upstream's repairs."""
+    rules, projects = (sorted({row[key] for row in rows}) for key in ("rule", "project"))
+    groups = [(rule, [r for r in rows if r["rule"] == rule]) for rule in rules]
+    groups += [
+        (f"{project}, all rules", [r for r in rows if r["project"] == project]) for project in projects
+    ]
     for mode in MODES:
-        columns = " ".join(f"{verdict:>{len(verdict)}}" for verdict in upstream.VERDICTS)
-        print(f"\n{mode:24} {'rows':>5} {'changed':>8} {columns}  share equal")
-        groups: dict[str, list[str]] = collections.defaultdict(list)
-        for row in rows:
-            groups[row["rule"]].append(row[mode])
-            groups[f"all of {row['project']}"].append(row[mode])
-            groups["~all"].append(row[mode])
-        for key, verdicts in sorted(groups.items(), key=lambda item: (item[0] > "all", item[0])):
-            counts = collections.Counter(verdicts)
-            n = len(verdicts) - counts[upstream.UNTOUCHED]
-            cells = " ".join(f"{counts[verdict]:{len(verdict)}}" for verdict in upstream.VERDICTS)
-            share = f"{counts[upstream.EQUAL] / n:11.0%}" if n else f"{'-':>11}"
-            print(f"{key.lstrip('~'):24} {len(verdicts):5} {n:8} {cells}  {share}")
+        print(
+            f"\n{mode:27} {'places':>6} {'rewritten':>9} {'equal':>6} {'same source':>11} {'other':>6}  equal"
+        )
+        for key, group in [*groups, ("all", list(rows))]:
+            counts = collections.Counter(row[mode]["verdict"] for row in group)
+            touched = len(group) - counts[upstream.UNTOUCHED]
+            share = f"{counts[upstream.EQUAL] / touched:6.0%}" if touched else f"{'-':>6}"
+            print(
+                f"{key:27} {len(group):6} {touched:9} {counts[upstream.EQUAL]:6} "
+                f"{counts[upstream.SAME_SOURCE]:11} {counts[upstream.OTHER]:6} {share}"
+            )
 
 
 def main() -> None:
@@ -189,36 +197,35 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "releases", nargs="*", help="releases to rewrite whole (default: all of vLLM); - for none"
+        "releases", nargs="*", help="releases to rewrite, as vllm-0.33.0 (default: all of vLLM)"
     )
+    parser.add_argument("--only", choices=("releases", "history"), help="do one of the two parts")
     parser.add_argument("--corpus", type=Path, default=HERE, help="folder of fixes.jsonl and negatives.jsonl")
     parser.add_argument("--sources", type=Path, default=sources_folder(), help="unpacked releases")
-    parser.add_argument(
-        "--save", type=Path, help="folder for the results and the patches, written as they come"
-    )
+    parser.add_argument("--save", type=Path, help="folder for results and patches, written as they come")
     args = parser.parse_args()
 
     fixes, negatives = load(args.corpus / "fixes.jsonl"), load(args.corpus / "negatives.jsonl")
     names = args.releases or [n for n in releases(fixes, negatives) if n.rsplit("-", 1)[0] == "vllm"]
-    missing = [name for name in names if name != "-" and not (args.sources / name).is_dir()]
-    if missing:
+    missing = [name for name in names if not (args.sources / name).is_dir()]
+    if missing and args.only != "history":
         sys.exit(f"no sources of {', '.join(missing)} under {args.sources}: run fetch.py")
     if args.save:
-        (args.save / "patches").mkdir(parents=True, exist_ok=True)
-    done: list[Row] = []
-    for name in names:
-        if name == "-":
-            continue
-        for row in examined(args.sources / name, args.save and args.save / "patches"):
+        args.save.mkdir(parents=True, exist_ok=True)
+    if args.only != "history":
+        print(f"{'release':14} {'mode':12} {'files':>6} {'changed':>8} {'fixes':>6}  problems")
+        done: list[Row] = []
+        for row in (row for name in names for row in examined(args.sources / name, args.save)):
             done.append(row)
-            if args.save:
-                save(args.save / "releases.jsonl", done)
             show_releases([row])
             sys.stdout.flush()
-    rows = list(compared(fixes, args.sources))
-    if args.save:
-        save(args.save / "compared.jsonl", rows)
-    show_comparison(rows)
+            if args.save:
+                save(args.save / "releases.jsonl", done)
+    if args.only != "releases":
+        rows = list(compared(fixes, args.sources))
+        if args.save:
+            save(args.save / "compared.jsonl", rows)
+        show_comparison(rows)
 
 
 if __name__ == "__main__":
