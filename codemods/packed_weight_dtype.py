@@ -13,7 +13,7 @@ from dtypefix.analysis.dtype_use import use_of
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
 from dtypefix.analysis.reaching import path_through_alias
-from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.scopes import Scope, last_name
 from dtypefix.analysis.witness import owners_of
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
@@ -22,6 +22,8 @@ from dtypefix.findings import Edit, Evidence, Fix
 FORMATS = re.compile(r"(^|/)(quantization|kernels|fused_moe)/")
 GUARD = re.compile(r"is_floating_point|quant_method|quant_config|is_quant|Unquantized")
 LOADS = re.compile(r"load|tie_weights|process_weights")
+# vLLM may wrap the linear layers of such a model once it is built; the wrapper has `weight`, not COMPUTE.
+WRAPPED_FOR_LORA = {"SupportsMultiModal", "SupportsLoRA"}
 
 
 class PackedWeightDtype(Rule):
@@ -53,7 +55,7 @@ class PackedWeightDtype(Rule):
         if layer is None or use is None:
             return
         text = ast.unparse(read)
-        fix, reason = self._fix(read, layer)
+        fix, reason = self._fix(cls, read, layer)
         line = use.lineno  # type: ignore[attr-defined]
         self.context.report(
             read,
@@ -93,7 +95,7 @@ class PackedWeightDtype(Rule):
         first = first_parameter(owners[0]) if isinstance(owners, list) and len(owners) == 1 else None
         return first if isinstance(first, PackedLayer) else None
 
-    def _fix(self, read: ast.Attribute, layer: PackedLayer) -> tuple[Fix | None, str | None]:
+    def _fix(self, cls: ClassRef, read: ast.Attribute, layer: PackedLayer) -> tuple[Fix | None, str | None]:
         if _layer(read) is None:
             return None, "the module's own model dtype has to be named here"
         if isinstance(self.module.parents.get(read), ast.IfExp):
@@ -105,7 +107,13 @@ class PackedWeightDtype(Rule):
             base = base.value
         text = f"{self.module.text(base)}.{COMPUTE}"
         edit = Edit(*self.module.byte_range(read), text)
-        return Fix("safe" if layer.own else "unsafe", f"read {text}", (edit,)), None
+        safe = layer.own and not self._may_be_wrapped(cls, read)
+        return Fix("safe" if safe else "unsafe", f"read {text}", (edit,)), None
+
+    def _may_be_wrapped(self, cls: ClassRef, read: ast.Attribute) -> bool:
+        """Whether the layer may stand inside a LoRA wrapper by the time of the read."""
+        names = {c.node.name for c in cls.mro} | {b.rpartition(".")[2] for b in cls.unresolved_bases}
+        return names >= WRAPPED_FOR_LORA and self.project.flows(self.module).scope_at(read) is not Scope.BUILD
 
     def _is_excused(self, read: ast.Attribute) -> bool:
         """Whether a branch has looked at the quantisation, or the function handles checkpoint weights."""

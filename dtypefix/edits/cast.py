@@ -203,10 +203,27 @@ def _inline(module: Module, uses: Sequence[ast.Call], parameter: str, dtype: str
     return tuple(edits) or None
 
 
-def cast_expression(module: Module, expr: ast.expr, dtype: str) -> tuple[Edit, ...]:
-    """Edits that cast an expression where it stands, in parentheses where it needs them."""
+def cast_expression(module: Module, expr: ast.expr, dtype: str, width: int | None = None) -> tuple[Edit, ...]:
+    """Edits that cast an expression where it stands, in parentheses where it needs them.
+
+    Args:
+        module: the file that holds the expression.
+        expr: what is cast.
+        dtype: the expression of the dtype.
+        width: the longest line allowed, in columns; where the expression ends its line, the cast is
+            broken behind its parenthesis rather than exceed it. None keeps it on the line.
+    """
     start, end = module.byte_range(expr)
-    cast = f".to({dtype})"
-    if isinstance(expr, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return (Edit(end, end, cast),)
-    return (Edit(start, start, "("), Edit(end, end, f"){cast}"))
+    atom = isinstance(expr, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    opening, closing = ("", "") if atom else ("(", ")")
+    cast = f"{closing}.to({dtype})"
+    line_start = module.line_starts[module.position(end)[0] - 1]
+    line = module.source[line_start:end].decode(module.encoding)
+    rest = module.source[end:].split(b"\n", 1)[0].strip()
+    if width is not None and not rest and line_start <= start:
+        head = len(line) + len(opening)
+        if head + len(cast) > width >= head + len(f"{closing}.to("):
+            indent = line[: len(line) - len(line.lstrip())]
+            cast = f"{closing}.to(\n{indent}    {dtype}\n{indent})"
+    edits = (Edit(start, start, opening), Edit(end, end, cast))
+    return edits if opening else edits[1:]
