@@ -1,6 +1,6 @@
 """The ways in which an argument can break an operator's contract, each as one question.
 
-They serve the rule ``kernel-argument-dtype`` and are apart from it only for their size.
+They serve the rule ``kernel-argument-dtype``.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 
-from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
-from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
+from codemods.support.kernel_argument_cache import matched_elsewhere, mixed_with_cache
+from codemods.support.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
 
