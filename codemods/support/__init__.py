@@ -1,1 +1,1 @@
-"""What the rules of this pack share, or are too long without: facts, and the questions of the larger rules."""
+"""What the rules of this pack share, and the questions that the larger rules ask."""
