@@ -42,6 +42,11 @@ class HardCodedHalf(Rule):
         """Examine one literal."""
         self._examine(node)
 
+    def visit_Name(self, node: cst.Name) -> None:
+        """Examine one literal that was imported by its name."""
+        if node.value in ("bfloat16", "float16", "half"):
+            self._examine(node)
+
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one ``.half()`` or ``.bfloat16()``."""
         if isinstance(node.func, cst.Attribute) and not node.args:

@@ -101,12 +101,14 @@ def states_of_another(
 
 
 def handed_on(module: Module, attribute: str) -> Iterator[ast.Call]:
-    """Calls that are given an attribute of that name, of another object than ``self``, or a local name for it."""
+    """Calls that are given an attribute of another object than ``self``, or a local name for it."""
     bound: dict[ast.AST | None, set[str]] = {}
     for node in module.nodes(ast.Attribute):
         if not isinstance(node, ast.Attribute) or node.attr != attribute or ast.unparse(node.value) == "self":
             continue
-        around = next((p for p in module.ancestors(node) if isinstance(p, ast.Call | ast.stmt)), None)
+        around: ast.AST | None = next(
+            (p for p in module.ancestors(node) if isinstance(p, ast.Call | ast.stmt)), None
+        )
         while isinstance(around, ast.Call) and last_name(around.func) in _JOINS:
             around = module.parents.get(around)
         if isinstance(around, ast.Call):
