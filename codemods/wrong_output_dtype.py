@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -20,6 +21,8 @@ from dtypefix.analysis.stand_ins import emptied_weight, placeholders
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
+# The weights of these are stored in integers, and nobody asks them for the compute dtype.
+FORMATS = re.compile(r"(^|/)quantization/")
 REGISTER = frozenset({"direct_register_custom_op"})
 
 
@@ -91,6 +94,8 @@ class WrongOutputDtype(Rule):
         )
 
     def _emptied(self, function: FunctionNode) -> None:
+        if FORMATS.search(self.module.path):
+            return
         for node in ast.walk(function):
             target = emptied_weight(node) if isinstance(node, ast.Assign | ast.Call) else None
             if target is None or self.module.enclosing_function(node) is not function:

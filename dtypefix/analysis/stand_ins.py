@@ -54,7 +54,8 @@ def placeholders(node: ast.If | ast.IfExp) -> Iterator[Placeholder]:
         for name, value in one.items():
             made, dtype = other.get(name), _empty_rows(value)
             if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
-                if _empty_rows(made) is None and last_name(made.func) not in ALLOCATIONS:
+                # What torch itself makes of the same input, ``torch.cat`` say, has the input's dtype.
+                if _empty_rows(made) is None and not ast.unparse(made.func).startswith("torch."):
                     yield Placeholder(name, made, value, dtype)
 
 
