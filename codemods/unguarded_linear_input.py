@@ -156,7 +156,8 @@ class UnguardedLinearInput(Rule):
 
     def _foreign(self, call: ast.Call) -> None:
         """A layer gets the states of another model."""
-        if path_of(call.func) is None or STATES.encode() not in self.module.source:
+        path = path_of(call.func)
+        if path is None or path[-1].startswith("_") or STATES.encode() not in self.module.source:
             return
         found = states_of_another(self._flow(call), call, self.project.knowledge.table("foreign"))
         if found is None or self.module.enclosing_class(call) is None:

@@ -89,8 +89,10 @@ def states_of_another(
     if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or func.value.id != "self":
         return None
     for argument in _joined([*call.args, *(k.value for k in call.keywords)]):
-        origins = flow.value(argument).origins
-        if not all(o.foreign for o in origins):
+        value = flow.value(argument)
+        origins = value.origins
+        # What came out of another layer was judged where it went in.
+        if not all(o.foreign for o in origins) or any(s.verb is not Verb.BOUND for s in value.chain()):
             continue
         for row in rows:
             if any(
