@@ -14,7 +14,6 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
 
 SHORT = 6
-HALF = frozenset({"float16", "bfloat16"})
 FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
@@ -69,23 +68,6 @@ def _known(bound: Bound) -> Iterator[Fault]:
                 f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, and "
                 f"`{real[0].detail}` is `torch.{known.pop()}`",
                 (bound.value(name),),
-                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
-                "more than one dtype would do",
-            )
-
-
-def _model_dtype(bound: Bound) -> Iterator[Fault]:
-    """The model dtype where the operator takes neither of the 16-bit formats."""
-    for name, allowed in bound.contract.allowed(bound.given).items():
-        value = bound.value(name)
-        if value.form is not Form.TENSOR or not value.must_be(Kind.MODEL, Kind.LAYER_COMPUTE):
-            continue
-        if HALF.isdisjoint(allowed) and not bound.is_tested(name):
-            yield Fault(
-                bound.given[name],
-                "warning",
-                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, which is {value.describe()}",
-                (value,),
                 f"torch.{allowed[0]}" if len(allowed) == 1 else None,
                 "more than one dtype would do",
             )
