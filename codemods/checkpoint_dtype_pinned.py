@@ -36,16 +36,25 @@ class CheckpointDtypePinned(Rule):
         if not MODELS.search(module.path):
             return
         for node in module.nodes():
-            if _is_read(node) and module.enclosing_class(node) is not None:
+            if _config(node) is not None and module.enclosing_class(node) is not None:
                 yield node
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one read."""
-        read = self.context.ast_of(node) if node.attr.value in READS else None
-        if not isinstance(read, ast.Attribute) or not _is_read(read) or not MODELS.search(self.module.path):
+        if node.attr.value in READS:
+            self._examine(self.context.ast_of(node))
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """Examine ``getattr(config, "torch_dtype", …)``."""
+        if isinstance(node.func, cst.Name) and node.func.value == "getattr":
+            self._examine(self.context.ast_of(node))
+
+    def _examine(self, read: ast.AST | None) -> None:
+        config = _config(read) if read is not None and MODELS.search(self.module.path) else None
+        if config is None or not isinstance(read, ast.expr):
             return
         function = self.module.enclosing_function(read)
-        if function is None or LOADS.search(function.name) or not self._is_checkpoint(read.value):
+        if function is None or LOADS.search(function.name) or not self._is_checkpoint(config):
             return
         use = use_of(self.module, read)
         sink = self._sink(use)
@@ -103,10 +112,10 @@ class CheckpointDtypePinned(Rule):
         shown = call.func.value if cast and isinstance(call.func, ast.Attribute) else call.func
         return f"the dtype of `{ast.unparse(shown)[:60]}`"
 
-    def _fix(self, read: ast.Attribute, function: FunctionNode) -> tuple[Fix | None, str | None]:
+    def _fix(self, read: ast.expr, function: FunctionNode) -> tuple[Fix | None, str | None]:
         """Drop the keyword of a constructor's call, where leaving it out means the default dtype."""
         parent = self.module.parents.get(read)
-        if isinstance(parent, ast.IfExp):
+        while isinstance(parent, ast.IfExp | ast.BoolOp):
             parent = self.module.parents.get(parent)
         call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else None
         if (
@@ -130,11 +139,18 @@ class CheckpointDtypePinned(Rule):
         return "unsafe" if isinstance(default, ast.Constant) and default.value is None else None
 
 
-def _is_read(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Attribute) or node.attr not in READS or not isinstance(node.ctx, ast.Load):
-        return False
-    base = ast.unparse(node.value) if isinstance(node.value, ast.Name | ast.Attribute) else ""
-    return CONFIG.search(base) is not None and not ENGINE.search(base.rpartition(".")[2])
+def _config(node: ast.AST) -> ast.expr | None:
+    """``config`` of ``config.torch_dtype`` or ``getattr(config, "torch_dtype")``, by its name."""
+    config, name = None, None
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        config, name = node.value, node.attr
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        if len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            config, name = node.args[0], str(node.args[1].value)
+    if name not in READS or not isinstance(config, ast.Name | ast.Attribute):
+        return None
+    text = ast.unparse(config)
+    return config if CONFIG.search(text) and not ENGINE.search(text.rpartition(".")[2]) else None
 
 
 __getattr__ = codemod_command(
