@@ -31,9 +31,10 @@ test-vllm: $(READY)  ## Run the repairs in a real vLLM: about 5 GB in the cache 
 bench-speed: $(READY)  ## Time dtypefix against ruff, ast-grep and Fixit: about 10 minutes
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 
-bench-history: $(READY)  ## Score the rules on repairs of the past (36 releases are fetched once)
+bench-history: $(READY)  ## Score rules and rewrites on repairs of the past (36 releases are fetched once)
 	$(BIN)/python benchmarks/history/fetch.py > /dev/null
 	$(BIN)/python benchmarks/history/score.py --command "$(abspath $(BIN))/dtypefix" $(ARGS)
+	$(BIN)/python benchmarks/history/rewrites.py
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check

@@ -19,9 +19,7 @@ from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 MODELS = re.compile(r"(^|/)(models|layers)/(?!.*(quantization|fused_moe|attention)/)")
-KERNELS = re.compile(
-    r"(^|/)(ops|kernels?|cute\w*|mono|specialized_decode|runtime|tests?)/|warmup|kernel|moe|sparse"
-)
+KERNELS = re.compile(r"(^|/)(ops|kernels?|cute\w*|tests?)/|warmup|kernel|moe|sparse")
 METHODS = re.compile(r"(^|/)quantization/")
 SKIP = re.compile(r"load|process_weights|pack|warmup|dummy|profile|dequant|fake|fp8|fp4|int8|_bf16|_fp16")
 LAYER = re.compile(r"(Linear|Norm|Embedding|LMHead|Conv\w*|get_rope|super\(\)\.__init__)$")
@@ -41,6 +39,11 @@ class HardCodedHalf(Rule):
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one literal."""
         self._examine(node)
+
+    def visit_Name(self, node: cst.Name) -> None:
+        """Examine one literal that was imported by its name."""
+        if node.value in ("bfloat16", "float16", "half"):
+            self._examine(node)
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one ``.half()`` or ``.bfloat16()``."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from codemods.support.facts import facts
 from dtypefix.analysis import index_widths as widths
 from dtypefix.analysis.index_widths import has_keyword, width
 from dtypefix.analysis.kernels import is_kernel, kernel_of, launched, parameter_names, stores_counter
@@ -16,14 +17,15 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import walk
+from dtypefix.edits.arguments import keyword_edit
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix, Level
 
 INHERIT = frozenset({"new_empty", "new_zeros"})
-TO_DEVICE = "async_tensor_h2d"
+# Calls that make a tensor of a numpy array in whatever dtype that has; the first takes a dtype as well.
+TO_DEVICE = ("async_tensor_h2d", "as_tensor", "from_numpy")
 FLOATING = re.compile(r"(^|_)(weights?|scales?|bias|logits|probs|hidden_states)$")
-# Last components of the operations in the table, which is read when a call is examined.
-OPS = re.compile(r"^(cutlass_moe_mm|combine|dispatch|swap_blocks|cpu_fused_moe|fused_experts_cpu)$|_moe$")
+OPS = frozenset(row["op"].rpartition(".")[2] for row in facts("index_widths")["index_width"])
 
 
 class IndexWidth(Rule):
@@ -53,12 +55,12 @@ class IndexWidth(Rule):
                 elif name in INHERIT:
                     if kernels and not typed and isinstance(module.parents[node], ast.Assign):
                         inherited.append(node)
-                elif name == TO_DEVICE or (name == "tensor" and pointers):
+                elif name in TO_DEVICE or (name == "tensor" and pointers):
                     function = module.enclosing_function(node)
-                    find = widths.array_from_elsewhere if name == TO_DEVICE else widths.addresses
+                    find = widths.array_from_elsewhere if name in TO_DEVICE else widths.addresses
                     if not typed and node.args and function is not None and find(function, node.args[0]):
                         yield node
-                elif OPS.search(name):
+                elif name in OPS:
                     yield node
                 elif name in ("empty", "zeros", "ones") and not typed:
                     if widths.floating_index(node, _target(module.parents[node])):
@@ -94,16 +96,15 @@ class IndexWidth(Rule):
         name = last_name(call.func)
         if name in INHERIT:
             self._inherited(call, function)
-        elif name == TO_DEVICE and len(call.args) in (1, 2) and not has_keyword(call, "out"):
+        elif name in TO_DEVICE and len(call.args) in (1, 2) and not has_keyword(call, "out"):
             if not has_keyword(call, "dtype") and (
                 source := widths.array_from_elsewhere(function, call.args[0])
             ):
                 message = (
                     f"`{ast.unparse(call.args[0])}` is copied with whatever width numpy gave it elsewhere"
                 )
-                self._report(
-                    call, message, [(source, "no dtype is given here")], "pass dtype=", "torch.int32"
-                )
+                pin = "" if name == "from_numpy" else "torch.int32"
+                self._report(call, message, [(source, "no dtype is given here")], "name the dtype", pin)
         elif name == "tensor" and call.args and not has_keyword(call, "dtype"):
             if made := widths.addresses(function, call.args[0]):
                 message = "addresses become int64 here; kernels read uint64, and the upper half does not fit"
@@ -191,11 +192,9 @@ class IndexWidth(Rule):
         level: Level = "warning",
     ) -> None:
         """Report a place; ``pin`` is a dtype to pass as a new last keyword, where that is simple."""
-        if pin:
-            end = self.module.byte_range(at)[1] - 1
-            known = self.project.imports(self.module).from_modules().get("torch") == "torch"
-            if known and not self.module.source[:end].rstrip().endswith(b","):
-                edit = Edit(end, end, f", dtype={pin}")
+        known = self.project.imports(self.module).from_modules().get("torch") == "torch"
+        if pin and known and isinstance(at, ast.Call) and (at.args or at.keywords):
+            edit = keyword_edit(self.module, at, "dtype", pin, self.project.line_length(self.module))
         fix = Fix("unsafe", f"make it {pin or 'torch.int32'}", (edit,)) if edit else None
         evidence = [Evidence(self.module.path, node.lineno, text) for node, text in steps]
         self.context.report(

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from codemods.kernel_argument_call import Bound, Fault
-from codemods.kernel_argument_checks import faults, hands_on, may_be_none
-from codemods.kernel_argument_tables import (
+from codemods.support.kernel_argument_call import Bound, Fault
+from codemods.support.kernel_argument_checks import faults, hands_on, may_be_none
+from codemods.support.kernel_argument_tables import (
     BITS,
     CONTRACTS,
     KNOWN_DTYPES,

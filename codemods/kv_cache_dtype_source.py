@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from codemods import kv_cache_checks as checks
-from codemods.facts import facts
-from codemods.kv_cache_claims import claims_too_much, planned_alike, process_wide_default
+from codemods.support import kv_cache_checks as checks
+from codemods.support.facts import facts
+from codemods.support.kv_cache_claims import claims_too_much, planned_alike, process_wide_default
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command

@@ -20,10 +20,21 @@ from dtypefix.analysis.module_inputs import (
     is_raw,
     module_calls,
 )
-from dtypefix.analysis.operands import Product, clash, products, states_of_another, uncast_delta
+from dtypefix.analysis.operands import (
+    Product,
+    clash,
+    handed_on,
+    is_sum,
+    products,
+    states_of_another,
+    uncast_delta,
+)
+from dtypefix.analysis.witness import path_of
 from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
+
+STATES = "hidden_states"
 
 
 class UnguardedLinearInput(Rule):
@@ -37,12 +48,10 @@ class UnguardedLinearInput(Rule):
             for call in calls:
                 if dtype_read(call.method, call.path) or paths.count(call.path) > 1:
                     yield call.call
-        lora = b"LoRA" in module.source
-        for node in module.nodes(ast.Call, ast.BinOp, ast.Attribute):
-            if isinstance(node, ast.Attribute):
-                if node.attr == "hidden_states" and isinstance(node.value, ast.Attribute):
-                    yield node
-            elif any(True for _ in products(node)) or (lora and _in_lora(module, node)):
+        lora = b"lora" in module.source.lower()
+        yield from handed_on(module, STATES)
+        for node in module.nodes(ast.Call, ast.BinOp):
+            if any(True for _ in products(node)) or (lora and _in_lora(module, node)):
                 yield node
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -56,6 +65,8 @@ class UnguardedLinearInput(Rule):
         for product in products(call):
             self._product(call, product)
         self._foreign(call)
+        if _in_lora(self.module, call):
+            self._delta(call)
 
     def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
         """Examine ``a @ b``, and the sum of a LoRA layer."""
@@ -145,7 +156,10 @@ class UnguardedLinearInput(Rule):
 
     def _foreign(self, call: ast.Call) -> None:
         """A layer gets the states of another model."""
-        found = states_of_another(call, self.project.knowledge.table("foreign"))
+        path = path_of(call.func)
+        if path is None or path[-1].startswith("_") or STATES.encode() not in self.module.source:
+            return
+        found = states_of_another(self._flow(call), call, self.project.knowledge.table("foreign"))
         if found is None or self.module.enclosing_class(call) is None:
             return
         argument, what = found
@@ -164,12 +178,12 @@ class UnguardedLinearInput(Rule):
             fix if norm else None,
         )
 
-    def _delta(self, node: ast.BinOp) -> None:
+    def _delta(self, node: ast.expr) -> None:
         """A LoRA layer adds its delta to the base layer's output."""
-        delta = uncast_delta(self._flow(node), node)
-        if delta is None:
+        found = uncast_delta(self._flow(node), node)
+        if found is None:
             return
-        out = node.left if delta is node.right else node.right
+        out, delta = found
         fix = None
         if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
             edits = cast_expression(self.module, delta, f"{out.id}.dtype")
@@ -196,10 +210,9 @@ class UnguardedLinearInput(Rule):
 
 
 def _in_lora(module: Module, node: ast.AST) -> bool:
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
-        return False
-    owner = module.enclosing_class(node)
-    return owner is not None and "LoRA" in owner.name
+    """Whether a node is a sum in a class that is named after LoRA."""
+    owner = module.enclosing_class(node) if is_sum(node) is not None else None
+    return owner is not None and "lora" in owner.name.lower()
 
 
 __getattr__ = codemod_command(__name__, "Cast what reaches a layer to the dtype that it computes in.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -14,20 +15,15 @@ from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.output_suspects import suspects
-from dtypefix.analysis.outputs import (
-    emptied_weight,
-    follows,
-    late_reads,
-    narrow_variance,
-    placeholders,
-    unrestored,
-)
+from dtypefix.analysis.outputs import follows, is_norm, late_reads, narrow_variance, unrestored
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.stand_ins import emptied_weight, placeholders
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
+# The weights of these are stored in integers, and nobody asks them for the compute dtype.
+FORMATS = re.compile(r"(^|/)quantization/")
 REGISTER = frozenset({"direct_register_custom_op"})
-NATIVE = frozenset({"forward_native", "forward_static"})
 
 
 class WrongOutputDtype(Rule):
@@ -36,7 +32,7 @@ class WrongOutputDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Functions with an upcast, a placeholder, a fake twin or a quantised name in them."""
-        yield from (function for function, _ in suspects(module, REGISTER, NATIVE))
+        yield from (function for function, _ in suspects(module, REGISTER))
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         """Examine one function."""
@@ -61,23 +57,16 @@ class WrongOutputDtype(Rule):
 
     @cached_property
     def _suspects(self) -> dict[FunctionNode, frozenset[str]]:
-        return dict(suspects(self.module, REGISTER, NATIVE))
+        return dict(suspects(self.module, REGISTER))
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine a kernel whose result takes its query's dtype."""
-        call = (
-            self.context.ast_of(node)
-            if any(a.keyword and a.keyword.value == "query" for a in node.args)
-            else None
-        )
-        row = (
-            follows(call, self.project.knowledge.table("output_follows"))
-            if isinstance(call, ast.Call)
-            else None
-        )
-        if row is None or not isinstance(call, ast.Call):
+        call = self.context.ast_of(node)
+        rows = self.project.knowledge.table("output_follows")
+        found = follows(call, rows) if isinstance(call, ast.Call) else None
+        if found is None or not isinstance(call, ast.Call):
             return
-        given = next((k.value for k in call.keywords if k.arg == row["argument"]), call)
+        row, given = found
         value = self.project.flows(self.module).value(given)
         if value.has(Kind.MODEL) or value.unknown:
             return
@@ -105,12 +94,12 @@ class WrongOutputDtype(Rule):
         )
 
     def _emptied(self, function: FunctionNode) -> None:
+        if FORMATS.search(self.module.path):
+            return
         for node in ast.walk(function):
-            if not isinstance(node, ast.Assign) or not emptied_weight(node):
+            target = emptied_weight(node) if isinstance(node, ast.Assign | ast.Call) else None
+            if target is None or self.module.enclosing_function(node) is not function:
                 continue
-            if self.module.enclosing_function(node) is not function:
-                continue
-            target = ast.unparse(node.targets[0])
             self._warn(
                 node,
                 f"{target} is emptied without a dtype, so {target}.dtype becomes the default dtype",
@@ -123,7 +112,9 @@ class WrongOutputDtype(Rule):
             )
 
     def _placeholders(self, function: FunctionNode, flow: Flow) -> None:
-        for found in (p for n in ast.walk(function) if isinstance(n, ast.If) for p in placeholders(n)):
+        for found in (
+            p for n in ast.walk(function) if isinstance(n, ast.If | ast.IfExp) for p in placeholders(n)
+        ):
             like, made = flow.value(found.dtype), flow.value(found.made)
             if like.only is None or like.only.kind is not Kind.PARAMETER or made.same_dtype(like):
                 continue
@@ -179,9 +170,9 @@ class WrongOutputDtype(Rule):
 
     def _native(self, function: FunctionNode, flow: Flow) -> None:
         owner = self.module.parents.get(function)
-        if not isinstance(owner, ast.ClassDef) or "Norm" not in owner.name:
+        if not isinstance(owner, ast.ClassDef) or not is_norm(owner):
             return
-        found = narrow_variance(owner, function, flow, NATIVE)
+        found = narrow_variance(function, flow)
         if found is not None:
             node, value, twin = found
             self._warn(

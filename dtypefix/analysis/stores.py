@@ -23,6 +23,9 @@ SOURCE = {
     "masked_scatter_": 1,
     "scatter_": 2,
     "scatter_add_": 2,
+    "scatter_add": 2,
+    "scatter_reduce_": 2,
+    "scatter_reduce": 2,
 }
 _KEYWORDS = ("source", "src", "values", "tensor")
 # Kinds of sources that some particular piece of code decided, here or at the caller's.
@@ -66,11 +69,16 @@ def store_of(node: ast.AST) -> Store | None:
         or node.func.attr not in SOURCE
     ):
         return None
+    # A function of torch's takes the target in front of the method's arguments.
+    plain = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+    target, arguments = node.func.value, node.args
+    if plain:
+        target, arguments = (node.args[0], node.args[1:]) if node.args else (target, [])
     position = SOURCE[node.func.attr]
     given = [k.value for k in node.keywords if k.arg in _KEYWORDS]
-    if len(node.args) > position:
-        given.append(node.args[position])
-    return Store(node, node.func.value, given[0]) if len(given) == 1 else None
+    if len(arguments) > position:
+        given.append(arguments[position])
+    return Store(node, target, given[0]) if len(given) == 1 else None
 
 
 def disagree(target: Value, value: Value) -> bool:

@@ -91,12 +91,11 @@ class FileLookup:
 
     def _class_headers(self) -> Iterator[tuple[str, str, str]]:
         """``(dotted module, class name, bases text)`` of every top-level class that has bases."""
-        for folder in self._packages():
-            for path in sorted(folder.rglob("*.py")):
-                name, _ = module_name(path, self.roots)
-                if name:
-                    for cls, bases in self._headers_in(path):
-                        yield name, cls, bases
+        for path in self._surroundings():
+            name, _ = module_name(path, self.roots)
+            if name:
+                for cls, bases in self._headers_in(path):
+                    yield name, cls, bases
 
     def _headers_in(self, path: Path) -> list[list[str]]:
         known = self.header_cache.headers(path) if self.header_cache is not None else None
@@ -128,7 +127,8 @@ class FileLookup:
         """The module and the name of each top-level class that names ``base`` among its bases."""
         return self._derived.get(base, [])
 
-    def _packages(self) -> Iterator[Path]:
+    def _surroundings(self) -> Iterator[Path]:
+        """The files of a run that lie in no package, and every file of the packages of the others."""
         seen: set[Path] = set()
         for file in self.files:
             name, _ = module_name(file, self.roots)
@@ -136,7 +136,9 @@ class FileLookup:
             folder = file.parents[depth - 1] if 0 < depth <= len(file.parents) else None
             if folder is not None and folder not in seen:
                 seen.add(folder)
-                yield folder
+                yield from sorted(folder.rglob("*.py"))
+            elif folder is None:
+                yield file
 
 
 @cache

@@ -1,6 +1,6 @@
 """The ways in which an argument can break an operator's contract, each as one question.
 
-They serve the rule ``kernel-argument-dtype`` and are apart from it only for their size.
+They serve the rule ``kernel-argument-dtype``.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 
-from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
-from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
+from codemods.support.kernel_argument_cache import matched_elsewhere, mixed_with_cache
+from codemods.support.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
 
 SHORT = 6
-HALF = frozenset({"float16", "bfloat16"})
 FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
@@ -69,23 +68,6 @@ def _known(bound: Bound) -> Iterator[Fault]:
                 f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, and "
                 f"`{real[0].detail}` is `torch.{known.pop()}`",
                 (bound.value(name),),
-                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
-                "more than one dtype would do",
-            )
-
-
-def _model_dtype(bound: Bound) -> Iterator[Fault]:
-    """The model dtype where the operator takes neither of the 16-bit formats."""
-    for name, allowed in bound.contract.allowed(bound.given).items():
-        value = bound.value(name)
-        if value.form is not Form.TENSOR or not value.must_be(Kind.MODEL, Kind.LAYER_COMPUTE):
-            continue
-        if HALF.isdisjoint(allowed) and not bound.is_tested(name):
-            yield Fault(
-                bound.given[name],
-                "warning",
-                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, which is {value.describe()}",
-                (value,),
                 f"torch.{allowed[0]}" if len(allowed) == 1 else None,
                 "more than one dtype would do",
             )

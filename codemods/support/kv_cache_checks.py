@@ -1,6 +1,6 @@
 """The ways in which code takes the KV cache's dtype from the wrong place, each as one question.
 
-They serve the rule ``kv-cache-dtype-source`` and are apart from it only for their size.
+They serve the rule ``kv-cache-dtype-source``.
 """
 
 from __future__ import annotations
