@@ -26,8 +26,8 @@ class UnguardedCombiner(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Combiners, and the ``forward`` of drafter heads that take hidden states."""
-        for node in module.nodes():
-            if isinstance(node, FunctionNode) and (node.name == COMBINER or _head_states(node)):
+        for node in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
+            if node.name == COMBINER or (_head_states(node) and b"cat(" in module.bytes_of(node)):
                 yield node
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -104,7 +104,7 @@ class UnguardedCombiner(Rule):
         """A note for a head that concatenates the states with its own embeddings and projects both."""
         flow = self.project.flows(self.module).function(function)
         for states in _head_states(function):
-            for use in flow.uses(states):
+            for use in flow.uses(states, look_into=False):
                 joined = isinstance(use.argument, ast.Call) and flow.callee(use.argument) == "torch.cat"
                 if joined and use.callee.startswith("self."):
                     self.context.report(

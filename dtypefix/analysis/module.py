@@ -98,10 +98,14 @@ class Module:
         """The span of an ``ast`` node that has a position."""
         return self.span_of_bytes(*self.byte_range(node))
 
+    def bytes_of(self, node: ast.AST) -> bytes:
+        """The source of a node as it lies in the file."""
+        start, end = self.byte_range(node)
+        return self.source[start:end]
+
     def text(self, node: ast.AST) -> str:
         """The source text of a node, as written."""
-        start, end = self.byte_range(node)
-        return self.source[start:end].decode(self.encoding)
+        return self.bytes_of(node).decode(self.encoding)
 
     @cached_property
     def _walked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:

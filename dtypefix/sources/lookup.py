@@ -131,14 +131,14 @@ class FileLookup:
         """The files of a run that lie in no package, and every file of the packages of the others."""
         seen: set[Path] = set()
         for file in self.files:
-            name, _ = module_name(file, self.roots)
-            depth = name.count(".") + (file.name == "__init__.py")
-            folder = file.parents[depth - 1] if 0 < depth <= len(file.parents) else None
-            if folder is not None and folder not in seen:
+            package = _package(file.parent, tuple(self.roots))
+            if not package:
+                yield file
+                continue
+            folder = file.parents[len(package) - 1]
+            if folder not in seen:
                 seen.add(folder)
                 yield from sorted(folder.rglob("*.py"))
-            elif folder is None:
-                yield file
 
 
 @cache
@@ -169,19 +169,24 @@ def module_name(path: Path, roots: Sequence[Path]) -> tuple[str, bool]:
     above the file; it is ``""`` where neither gives one.
     """
     is_package = path.name == "__init__.py"
-    folder = path.parent
+    package = _package(path.parent, tuple(roots))
+    if package is None:
+        return "", is_package
+    parts = package if is_package else (*package, path.stem)
+    return (".".join(parts), is_package) if parts and parts[-1].isidentifier() else ("", is_package)
+
+
+@cache
+def _package(folder: Path, roots: tuple[Path, ...]) -> tuple[str, ...] | None:
+    """The names from the top-level package down to a folder; None where they make no dotted name."""
+    top: Path | None = folder
     if _is_package(folder):
-        while _is_package(folder.parent) and folder.parent != folder:
-            folder = folder.parent
-        top: Path | None = folder.parent
+        while top is not None and _is_package(top) and top.parent != top:
+            top = top.parent
     else:
-        above = [root for root in roots if path.is_relative_to(root)]
+        above = [root for root in roots if folder.is_relative_to(root)]
         top = max(above, key=lambda root: len(root.parts), default=None)
     if top is None:
-        return "", is_package
-    parts = list(path.relative_to(top).with_suffix("").parts)
-    if is_package:
-        parts.pop()
-    return (
-        (".".join(parts), is_package) if parts and all(p.isidentifier() for p in parts) else ("", is_package)
-    )
+        return None
+    parts = folder.relative_to(top).parts
+    return parts if all(part.isidentifier() for part in parts) else None
