@@ -26,7 +26,7 @@ class UnguardedCombiner(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Combiners, and the ``forward`` of drafter heads that take hidden states."""
-        for node in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
+        for node in module.nodes(ast.FunctionDef):
             if node.name == COMBINER or (_head_states(node) and b"cat(" in module.bytes_of(node)):
                 yield node
 
