@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar, overload
 
+from dtypefix.analysis.recursion import deep_recursion
 from dtypefix.analysis.walking import children
 from dtypefix.findings import Span
 
@@ -35,7 +36,8 @@ class Module:
 
     def __post_init__(self) -> None:
         # SyntaxError and ValueError (NUL bytes) are the caller's to report.
-        self.tree = ast.parse(self.source)
+        with deep_recursion():
+            self.tree = ast.parse(self.source)
 
     @cached_property
     def encoding(self) -> str:

@@ -11,14 +11,16 @@ from typing import Any
 from dtypefix.analysis import promotion
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.origins import Kind, Value, Verb
+from dtypefix.analysis.origins import Form, Kind, Value, Verb
 from dtypefix.analysis.project import Project
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.walking import walk
 
 _PRODUCTS = {"linear": 2, "matmul": 2, "mm": 2, "bmm": 2, "addmm": 3, "baddbmm": 3}
 _JOINS = ("cat", "concat", "concatenate", "stack")
 # How layers that wrap another one call it.
 _BASE = re.compile(r"self\.(base|orig|wrapped|inner)\w*|super\(\)")
+_CASTS = frozenset({"to", "type", "type_as", "half", "bfloat16"})
 _OWNERS = ("torch", "F", "torch.nn.functional", "nn.functional")
 
 
@@ -155,10 +157,31 @@ def uncast_delta(flow: Flow, node: ast.expr) -> tuple[ast.expr, ast.expr] | None
         if call is None or not _BASE.match(ast.unparse(call.func)):
             continue
         value = flow.plain(delta)
+        if value.form not in (Form.TENSOR, Form.ANY) or _is_narrowed(flow, node):
+            continue
         lora = any(_mentions_lora(s.node) for s in value.chain()) or _mentions_lora(delta)
         if lora and not value.same_dtype(made) and not _is_cast(delta):
             return base, delta
     return None
+
+
+def _is_narrowed(flow: Flow, node: ast.expr) -> bool:
+    """Whether a sum is cast before it leaves the function, and so is made in the wider dtype on purpose."""
+    parents = flow.module.parents
+    parent = parents.get(node)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _CASTS
+    names = (
+        [t.id for t in parent.targets if isinstance(t, ast.Name)] if isinstance(parent, ast.Assign) else []
+    )
+    return any(
+        isinstance(n, ast.Attribute)
+        and n.attr in _CASTS
+        and isinstance(n.value, ast.Name)
+        and n.value.id in names
+        and n.lineno > node.lineno
+        for n in (walk(flow.node) if isinstance(flow.node, FunctionNode) else ())
+    )
 
 
 def _mentions_lora(node: ast.AST) -> bool:
@@ -171,4 +194,4 @@ def _mentions_lora(node: ast.AST) -> bool:
 
 
 def _is_cast(expr: ast.expr) -> bool:
-    return isinstance(expr, ast.Call) and last_name(expr.func) in ("to", "type", "type_as")
+    return isinstance(expr, ast.Call) and last_name(expr.func) in _CASTS

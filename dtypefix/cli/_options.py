@@ -21,7 +21,11 @@ EXIT_CODES = "0 nothing to report, 1 findings above note, 2 could not do all tha
 
 
 def _names(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+    names = tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+    if values and not names and parameter.name == "select":
+        # An empty variable of a script must not select what it would without the option.
+        raise click.BadParameter("it names no rule", context, parameter)
+    return names
 
 
 def _jobs(context: click.Context, parameter: click.Parameter, value: str) -> int | None:

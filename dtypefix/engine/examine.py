@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtypefix.analysis.recursion import deep_recursion
 from dtypefix.analysis.walking import walk
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from dtypefix.engine.units import Unit
     from dtypefix.engine.visit import Trace
 
-# A chain of 400 `+` overflows LibCST's recursive parser bindings at Python's default of 1,000.
-_RECURSION = 10_000
 _SPACE = re.compile(r"\s+")
 # PEP 263: an encoding may be declared in one of the first two lines.
 _COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=]")
@@ -36,16 +33,6 @@ _COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=]")
 def wanted(source: bytes, rules: Sequence[RuleInfo]) -> list[RuleInfo]:
     """The rules that have something to look for in a file, by a search of its bytes."""
     return [rule for rule in rules if any(needle in source for needle in rule.needles)]
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 class FileContext:
@@ -168,7 +155,7 @@ def examine(
     active = [rule for rule in wanted(source, rules) if not rule.builtin]
     if not active and not (obey_ignores and suppression.MARKER in source):
         return FileResult(path)
-    with _deep_recursion():
+    with deep_recursion():
         result = _examine(path, source, active, project, name, is_package, profile or Profile())
         if isinstance(result, FileResult):
             return result
@@ -218,7 +205,7 @@ def problem_with_source(source: bytes, *, parse: bool) -> str | None:
     """Why bytes are no Python source, or None; without ``parse`` only their encoding is looked at."""
     try:
         if parse:
-            with _deep_recursion():
+            with deep_recursion():
                 ast.parse(source)
         elif not source.isascii() and not _COOKIE.match(source):
             source.decode()

@@ -210,6 +210,34 @@ def test_a_closed_pipe_is_no_error(environment, tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("redirect", "status", "said"),
+    [
+        (">/dev/full", 2, "dtypefix: the report cannot be written: No space left on device\n"),
+        (">&-", 1, ""),
+        (">&- 2>&-", 1, ""),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
+def test_a_report_that_cannot_be_written_is_no_traceback(
+    environment, tmp_path: Path, redirect: str, status: int, said: str
+) -> None:
+    (tmp_path / "a.py").write_text('x = ambient("error", "safe")\n' * 2_000)
+    done = subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m dtypefix scan a.py {redirect}"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout) == (status, said, "")
+
+
+def test_a_selection_of_nothing_is_refused(run, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SAFE)
+    done = run("rewrite", "--select", "", "a.py")
+    assert done.returncode == 2
+    assert "names no rule" in done.stderr
+    assert (tmp_path / "a.py").read_text() == SAFE
+
+
 def test_colour_follows_the_environment(run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(SAFE)
     assert "\x1b[" not in run("scan", "a.py").stdout
