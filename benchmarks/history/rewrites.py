@@ -36,18 +36,23 @@ PROBLEMS = ("refused", "does not compile", "not idempotent", "ruff complains", "
 
 
 def rewritten(
-    tree: Path, files: Iterable[Path], mode: str, standing_in: Mapping[Path, bytes] | None = None
+    tree: Path,
+    files: Iterable[Path],
+    mode: str,
+    standing_in: Mapping[Path, bytes] | None = None,
+    rules: tuple[str, ...] = (),
 ) -> Iterator[FixedFile]:
     """What the fixes of all rules make of some files of an unpacked release; nothing is written."""
     sources = standing_in or {}
-    options = Options(select=fixing_rules(), unsafe_fixes=mode == MODES[1])
+    options = Options(select=rules or fixing_rules(), unsafe_fixes=mode == MODES[1])
     inputs = [InputFile(file.relative_to(tree).as_posix(), file, sources.get(file)) for file in files]
     return rewrite(inputs, options, Roots((tree,), tree))
 
 
-def fixing_rules() -> tuple[str, ...]:
-    """The rules that change code at all."""
-    return tuple(rule.name for rule in load_catalog().rules if set(rule.fix) & {"safe", "unsafe"})
+def fixing_rules(*applicabilities: str) -> tuple[str, ...]:
+    """The rules that have fixes of some applicabilities, by default any that changes code."""
+    wanted = set(applicabilities or ("safe", "unsafe"))
+    return tuple(rule.name for rule in load_catalog().rules if wanted & set(rule.fix))
 
 
 def has_unsafe(result: FixedFile) -> bool:
@@ -102,13 +107,16 @@ def problems(tree: Path, results: Sequence[FixedFile], mode: str) -> Iterator[Ro
             yield {"path": again.path, "kind": "not idempotent", "detail": detail}
 
 
-def examined(tree: Path, patches: Path | None) -> Iterator[Row]:
+def examined(tree: Path, patches: Path | None, modes: Sequence[str] = MODES) -> Iterator[Row]:
     """Rewrite a release with its safe fixes, then, where there are any, with its unsafe ones too."""
     files = python_files(tree)
+    rules = fixing_rules() if MODES[1] in modes else fixing_rules("safe")
     results = [
-        r for r in rewritten(tree, files, MODES[0]) if r.after != r.before or r.problem or has_unsafe(r)
+        r
+        for r in rewritten(tree, files, MODES[0], rules=rules)
+        if r.after != r.before or r.problem or has_unsafe(r)
     ]
-    for mode in MODES:
+    for mode in modes:
         if mode == MODES[1]:
             # Files without an unsafe fix come out as before.
             again = {
@@ -199,6 +207,7 @@ def main() -> None:
     parser.add_argument(
         "releases", nargs="*", help="releases to rewrite, as vllm-0.33.0 (default: all of vLLM)"
     )
+    parser.add_argument("--safe", action="store_true", help="leave the unsafe fixes of releases out: faster")
     parser.add_argument("--only", choices=("releases", "history"), help="do one of the two parts")
     parser.add_argument("--corpus", type=Path, default=HERE, help="folder of fixes.jsonl and negatives.jsonl")
     parser.add_argument("--sources", type=Path, default=sources_folder(), help="unpacked releases")
@@ -215,7 +224,8 @@ def main() -> None:
     if args.only != "history":
         print(f"{'release':14} {'mode':12} {'files':>6} {'changed':>8} {'fixes':>6}  problems")
         done: list[Row] = []
-        for row in (row for name in names for row in examined(args.sources / name, args.save)):
+        modes = MODES[:1] if args.safe else MODES
+        for row in (row for name in names for row in examined(args.sources / name, args.save, modes)):
             done.append(row)
             show_releases([row])
             sys.stdout.flush()
