@@ -28,9 +28,10 @@ test: $(READY)  ## Run the tests; the releases they read are fetched once
 test-vllm: $(READY)  ## Run the repairs in a real vLLM: about 5 GB in the cache folder, 10 to 25 minutes
 	DTYPEFIX_VLLM=1 $(BIN)/python -m pytest tests/vllm $(ARGS)
 
-bench-history: $(READY)  ## Score the rules on repairs of the past (36 releases are fetched once)
+bench-history: $(READY)  ## Score rules and rewrites on repairs of the past (36 releases are fetched once)
 	$(BIN)/python benchmarks/history/fetch.py > /dev/null
 	$(BIN)/python benchmarks/history/score.py --command "$(abspath $(BIN))/dtypefix" $(ARGS)
+	$(BIN)/python benchmarks/history/rewrites.py
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check

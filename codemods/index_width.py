@@ -17,6 +17,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import walk
+from dtypefix.edits.arguments import keyword_edit
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix, Level
 
@@ -191,10 +192,9 @@ class IndexWidth(Rule):
         level: Level = "warning",
     ) -> None:
         """Report a place; ``pin`` is a dtype to pass as a new last keyword, where that is simple."""
-        if pin:
-            end = self.module.byte_range(at)[1] - 1
-            if not self.module.source[:end].rstrip().endswith(b","):
-                edit = Edit(end, end, f", dtype={pin}")
+        known = self.project.imports(self.module).from_modules().get("torch") == "torch"
+        if pin and known and isinstance(at, ast.Call) and (at.args or at.keywords):
+            edit = keyword_edit(self.module, at, "dtype", pin, self.project.line_length(self.module))
         fix = Fix("unsafe", f"make it {pin or 'torch.int32'}", (edit,)) if edit else None
         evidence = [Evidence(self.module.path, node.lineno, text) for node, text in steps]
         self.context.report(

@@ -10,26 +10,27 @@ import libcst as cst
 
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.dtype_use import use_of
-from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.packed import (
-    COMPUTE,
-    PackedLayer,
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
+from dtypefix.analysis.reaching import path_through_alias
+from dtypefix.analysis.scopes import Scope
+from dtypefix.analysis.weight_reads import (
     borrowed_weight,
-    first_parameter,
+    is_destination,
+    is_excused,
+    is_looked_at,
     layer_read,
     module_read,
     packed_allocation,
-    packed_layer,
 )
-from dtypefix.analysis.reaching import path_through_alias
 from dtypefix.analysis.witness import owners_of
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 # These hold the weight formats themselves, and read the stored dtype on purpose.
 FORMATS = re.compile(r"(^|/)(quantization|kernels|fused_moe)/")
-GUARD = re.compile(r"is_floating_point|quant_method|quant_config|is_quant|Unquantized")
-LOADS = re.compile(r"load|tie_weights|process_weights")
+# vLLM may wrap the linear layers of such a model once it is built; the wrapper has `weight`, not COMPUTE.
+WRAPPED_FOR_LORA = {"SupportsMultiModal", "SupportsLoRA"}
 
 
 class PackedWeightDtype(Rule):
@@ -53,14 +54,16 @@ class PackedWeightDtype(Rule):
             return
         read = self.context.ast_of(node)
         owner = self.module.enclosing_class(read) if read is not None else None
-        if not isinstance(read, ast.Attribute) or owner is None or self._is_excused(read):
+        if not isinstance(read, ast.Attribute) or owner is None or is_excused(self.module, read):
+            return
+        if is_looked_at(self.module, read) or is_destination(self.module, read):
             return
         cls = self.project.class_of(self.module, owner)
         layer, use = self._layer(cls, read), use_of(self.module, read)
         if layer is None or use is None:
             return
         text = ast.unparse(read)
-        fix, reason = self._fix(read, layer)
+        fix, reason = self._fix(cls, read, layer)
         line = use.lineno  # type: ignore[attr-defined]
         self.context.report(
             read,
@@ -93,7 +96,7 @@ class PackedWeightDtype(Rule):
         """A cast or a product that takes the stored weight for a tensor of the compute dtype."""
         weight = borrowed_weight(call)
         owner = self.module.enclosing_class(call)
-        if weight is None or owner is None or self._is_excused(call):
+        if weight is None or owner is None or is_excused(self.module, call):
             return
         path = path_through_alias(self.module, weight.value)
         layer = packed_layer(self.project.class_of(self.module, owner), path) if path else None
@@ -124,31 +127,25 @@ class PackedWeightDtype(Rule):
         first = first_parameter(owners[0]) if isinstance(owners, list) and len(owners) == 1 else None
         return first if isinstance(first, PackedLayer) else None
 
-    def _fix(self, read: ast.Attribute, layer: PackedLayer) -> tuple[Fix | None, str | None]:
+    def _fix(self, cls: ClassRef, read: ast.Attribute, layer: PackedLayer) -> tuple[Fix | None, str | None]:
         if layer_read(read) is None:
             return None, "the module's own model dtype has to be named here"
         if isinstance(self.module.parents.get(read), ast.IfExp):
             return None, "the tests around it rely on the stored dtype as well"
         if not layer.computes:
-            return None, f"{layer.class_name} does not set {COMPUTE}"
+            return None, f"not every class that the layer can have is seen to set {COMPUTE}"
         base = read.value.value if isinstance(read.value, ast.Attribute) else read.value
         if isinstance(base, ast.Attribute) and base.attr == "weight":
             base = base.value
         text = f"{self.module.text(base)}.{COMPUTE}"
         edit = Edit(*self.module.byte_range(read), text)
-        return Fix("safe" if layer.own else "unsafe", f"read {text}", (edit,)), None
+        safe = layer.own and not self._may_be_wrapped(cls, read)
+        return Fix("safe" if safe else "unsafe", f"read {text}", (edit,)), None
 
-    def _is_excused(self, read: ast.expr) -> bool:
-        """Whether a branch has looked at the quantisation, or the function handles checkpoint weights."""
-        below: ast.AST = read
-        for parent in self.module.ancestors(read):
-            if isinstance(parent, ast.If | ast.IfExp) and below is not parent.test:
-                if GUARD.search(ast.unparse(parent.test)):
-                    return True
-            elif isinstance(parent, FunctionNode) and LOADS.search(parent.name):
-                return True
-            below = parent
-        return False
+    def _may_be_wrapped(self, cls: ClassRef, read: ast.Attribute) -> bool:
+        """Whether the layer may stand inside a LoRA wrapper by the time of the read."""
+        names = {c.node.name for c in cls.mro} | {b.rpartition(".")[2] for b in cls.unresolved_bases}
+        return names >= WRAPPED_FOR_LORA and self.project.flows(self.module).scope_at(read) is not Scope.BUILD
 
 
 __getattr__ = codemod_command(

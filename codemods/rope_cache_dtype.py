@@ -13,22 +13,21 @@ from dtypefix.analysis.cache_match import (
     Match,
     Matcher,
     cast_later,
-    deciders,
     is_deliberate,
     is_guarded,
     is_self,
     matchers,
     matches,
     reads,
+    rotary_buffers,
     settles,
+    twin_match,
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
-BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
 COMPLEX = re.compile(r"view_as_complex|torch\.polar|complex64")
 LOOKS = frozenset({"dtype", "device", "shape", "ndim", "size", "dim", "numel"})
 
@@ -45,7 +44,7 @@ class RopeCacheDtype(Rule):
                     if (
                         isinstance(method, FunctionNode)
                         and method.name.startswith("forward")
-                        and _buffers(method)
+                        and rotary_buffers(method)
                     ):
                         yield method
 
@@ -57,12 +56,12 @@ class RopeCacheDtype(Rule):
         owner = self.module.parents.get(function) if function is not None else None
         if isinstance(function, FunctionNode) and isinstance(owner, ast.ClassDef):
             cls = self.project.class_of(self.module, owner)
-            for buffer in _buffers(function):
+            for buffer in rotary_buffers(function):
                 self._examine(cls, function, buffer)
 
     def _examine(self, cls: ClassRef, function: FunctionNode, buffer: str) -> None:
         known = matchers(cls, buffer)
-        twin = _twin(cls, function, buffer, known)
+        twin = twin_match(cls, function, buffer, known)
         if twin is None or COMPLEX.search(self.module.text(cls.node)):
             return
         owner, method, match = twin
@@ -151,23 +150,6 @@ class RopeCacheDtype(Rule):
         at = self.module.line_starts[statement.lineno - 1]
         text = f"{' ' * statement.col_offset}self.{matcher.method.name}({like})\n"
         return Fix("safe", f"match the cache to {like}", (Edit(at, at, text),))
-
-
-def _twin(
-    cls: ClassRef, function: FunctionNode, buffer: str, known: dict[str, Matcher]
-) -> tuple[ClassRef, FunctionNode, Match] | None:
-    """A ``forward*`` of the class or its bases that matches the buffer, with the place."""
-    for owner in deciders(cls, buffer):
-        for name, method in owner.own_methods.items():
-            if name.startswith("forward") and method is not function:
-                for match in matches(method, buffer, known):
-                    return owner, method, match
-    return None
-
-
-def _buffers(function: FunctionNode) -> list[str]:
-    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
-    return sorted(name for name in names if reads(function, name))
 
 
 __getattr__ = codemod_command(

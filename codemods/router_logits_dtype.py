@@ -73,7 +73,7 @@ class RouterLogitsDtype(Rule):
             return None, f"the cast at line {logits.rounded.lineno} has to go as well"  # type: ignore[attr-defined]
         if logits.dtype == FLOAT32 and self.project.qualified(self.module, _torch_at(call)) != FLOAT32:
             return None, "torch is not imported here"
-        edit = keyword_edit(self.module, call, KEYWORD, logits.dtype)
+        edit = keyword_edit(self.module, call, KEYWORD, logits.dtype, self.project.line_length(self.module))
         return Fix("unsafe", f"pass {KEYWORD}={logits.dtype}", (edit,)), None
 
     def _logits(self, cls: ClassRef, attribute: str, call: ast.Call) -> Logits | None:

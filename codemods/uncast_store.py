@@ -90,8 +90,11 @@ class UncastStore(Rule):
         what = what if len(what) < 60 else "a tensor"
         fix = None
         if _plain(store.target):
-            edits = cast_expression(self.module, store.value, f"{where}.dtype")
-            fix = Fix("safe", f"cast to {where}.dtype", edits)
+            width = self.project.line_length(self.module)
+            edits = cast_expression(self.module, store.value, f"{where}.dtype", width)
+            # What is not known to be a tensor may be a number, which torch stores as it is.
+            tensors = target.form is value.form is Form.TENSOR
+            fix = Fix("safe" if tensors else "unsafe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
             node,

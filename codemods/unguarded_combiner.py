@@ -68,7 +68,7 @@ class UnguardedCombiner(Rule):
             calls = [r.call for r in reached]
             edits = cast_before_use(self.module, self.project, function, states, witness.expression, calls)
             if edits is None:
-                reason = "no cast is offered: there is no statement to put it before"
+                reason = "no cast is offered: nowhere are the states one tensor and the layer surely there"
             else:
                 fix = Fix("safe", f"cast {states} to {witness.expression}", edits)
         self.context.report(

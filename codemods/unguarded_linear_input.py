@@ -32,7 +32,7 @@ from dtypefix.analysis.operands import (
 from dtypefix.analysis.witness import path_of
 from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Evidence, Fix
+from dtypefix.findings import Fix
 
 STATES = "hidden_states"
 
@@ -118,7 +118,7 @@ class UnguardedLinearInput(Rule):
         fix = None
         if text.startswith("self.") and isinstance(found.argument, ast.Name | ast.Subscript | ast.Attribute):
             fix = Fix("unsafe", f"cast to {text}", cast_expression(self.module, found.argument, text))
-        self._warn(
+        self.warn(
             found.call,
             f"{layer} gets {ast.unparse(found.argument)[:50]} in whatever dtype it came in, {why}",
             [
@@ -142,7 +142,7 @@ class UnguardedLinearInput(Rule):
         if isinstance(given, ast.Name) and isinstance(fixed, ast.Name | ast.Call):
             edits = cast_expression(self.module, fixed, f"{given.id}.dtype")
             fix = Fix("unsafe", f"cast to {given.id}.dtype", edits)
-        self._warn(
+        self.warn(
             node,
             f"{ast.unparse(fixed)[:50]} is {literal}, {ast.unparse(given)[:50]} whatever it came in as",
             [
@@ -170,7 +170,7 @@ class UnguardedLinearInput(Rule):
             "cast to the layer's dtype",
             cast_expression(self.module, argument, f"{layer}.weight.dtype"),
         )
-        self._warn(
+        self.warn(
             call,
             f"{layer} gets {what} without a cast",
             [evidence_at(argument, self.module, f"these are {what}, in that model's dtype")],
@@ -188,24 +188,12 @@ class UnguardedLinearInput(Rule):
         if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
             edits = cast_expression(self.module, delta, f"{out.id}.dtype")
             fix = Fix("safe", f"cast to {out.id}.dtype", edits)
-        self._warn(
+        self.warn(
             node,
             f"{ast.unparse(delta)} widens what {ast.unparse(out)} has: it has the dtype of the LoRA path",
             [evidence_at(node, self.module, "the sum is promoted to the wider of the two dtypes")],
             "cast the delta to the base output's dtype",
             fix,
-        )
-
-    def _warn(
-        self, at: ast.AST, message: str, evidence: list[Evidence], reason: str, fix: Fix | None
-    ) -> None:
-        self.context.report(
-            at,
-            level="warning",
-            message=message,
-            evidence=evidence,
-            fix=fix,
-            unfixed_reason=None if fix else reason,
         )
 
 

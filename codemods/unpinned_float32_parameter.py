@@ -61,7 +61,9 @@ class UnpinnedFloat32Parameter(Rule):
                 f"whether `{ast.unparse(dtype)}` is ever anything else is not visible here" if dtype else ""
             )
             if dtype is None and ast.unparse(call.func).startswith("torch."):
-                edit = keyword_edit(self.module, call, "dtype", FLOAT32)
+                edit = keyword_edit(
+                    self.module, call, "dtype", FLOAT32, self.project.line_length(self.module)
+                )
                 fix = Fix("unsafe", f"allocate {simple} in float32", (edit,))
         self.context.report(
             call,

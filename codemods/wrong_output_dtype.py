@@ -19,7 +19,6 @@ from dtypefix.analysis.outputs import follows, is_norm, late_reads, narrow_varia
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.stand_ins import emptied_weight, placeholders
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Evidence, Fix
 
 # The weights of these are stored in integers, and nobody asks them for the compute dtype.
 FORMATS = re.compile(r"(^|/)quantization/")
@@ -71,7 +70,7 @@ class WrongOutputDtype(Rule):
         if value.has(Kind.MODEL) or value.unknown:
             return
         name, argument = last_name(call.func), row["argument"]
-        self._warn(
+        self.warn(
             call.func,
             f"{name} returns the dtype of its {argument}, which is fp8 once that is quantised",
             [
@@ -81,18 +80,6 @@ class WrongOutputDtype(Rule):
             f"pass {row['unless'][1]}, the model dtype",
         )
 
-    def _warn(
-        self, at: ast.AST, message: str, evidence: list[Evidence], reason: str, fix: Fix | None = None
-    ) -> None:
-        self.context.report(
-            at,
-            level="warning",
-            message=message,
-            evidence=evidence,
-            fix=fix,
-            unfixed_reason=None if fix else reason,
-        )
-
     def _emptied(self, function: FunctionNode) -> None:
         if FORMATS.search(self.module.path):
             return
@@ -100,7 +87,7 @@ class WrongOutputDtype(Rule):
             target = emptied_weight(node) if isinstance(node, ast.Assign | ast.Call) else None
             if target is None or self.module.enclosing_function(node) is not function:
                 continue
-            self._warn(
+            self.warn(
                 node,
                 f"{target} is emptied without a dtype, so {target}.dtype becomes the default dtype",
                 [
@@ -120,7 +107,7 @@ class WrongOutputDtype(Rule):
                 continue
             if self.module.enclosing_function(found.empty) is not function:
                 continue
-            self._warn(
+            self.warn(
                 found.empty,
                 f"the empty {found.name} has its input's dtype, the other arm that of the layer's output",
                 [
@@ -135,7 +122,7 @@ class WrongOutputDtype(Rule):
             self._unrestored(expr, value, source, why)
 
     def _unrestored(self, expr: ast.expr, value: Value, source: str, why: str) -> None:
-        self._warn(
+        self.warn(
             expr,
             f"{ast.unparse(expr)[:60]} is returned in float32, {why}",
             [
@@ -148,7 +135,7 @@ class WrongOutputDtype(Rule):
     def _rebound(self, function: FunctionNode, flow: Flow) -> None:
         for node, value, literal in late_reads(function, flow):
             name = node.id
-            self._warn(
+            self.warn(
                 node,
                 f"the dtype of {name} is read after it was rebound to {literal}, not its input's dtype",
                 [
@@ -161,7 +148,7 @@ class WrongOutputDtype(Rule):
     def _fake(self, real: Flow, fake: Flow) -> None:
         for expr, mine, theirs in disagreements(real, fake):
             kernel = evidence_at(real.node, self.module, "this is the kernel")
-            self._warn(
+            self.warn(
                 expr,
                 f"the fake returns {mine.describe()}, the kernel {theirs.describe()}",
                 [*evidence_of(mine, self.module, 3), kernel],
@@ -175,7 +162,7 @@ class WrongOutputDtype(Rule):
         found = narrow_variance(function, flow)
         if found is not None:
             node, value, twin = found
-            self._warn(
+            self.warn(
                 node,
                 f"{owner.name}.{function.name} takes the variance in its input's dtype, others in float32",
                 [*evidence_of(value, self.module), evidence_at(twin, self.module, "a twin casts first")],

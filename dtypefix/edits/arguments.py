@@ -5,33 +5,56 @@ from __future__ import annotations
 import ast
 
 from dtypefix.analysis.module import Module
+from dtypefix.analysis.project import DEFAULT_LINE_LENGTH
 from dtypefix.findings import Edit
 
 _BLANK = b" \t"
 
 
-def keyword_edit(module: Module, call: ast.Call, name: str, value: str) -> Edit:
+def keyword_edit(
+    module: Module, call: ast.Call, name: str, value: str, width: int = DEFAULT_LINE_LENGTH
+) -> Edit:
     """The edit that appends ``name=value`` to a call that has arguments.
 
-    The argument gets a line of its own where the others have theirs.
+    The argument gets a line of its own where the others have theirs, and where the line has no room
+    for it; a call that is the last thing on a line too short for it is broken behind its parenthesis.
     """
     spans = [module.byte_range(argument) for argument in (*call.args, *call.keywords)]
     start, end = max(spans)
     end = _past_parentheses(module, call, end)
-    line = module.position(start)[0]
-    first = min(spans)[0]
-    if module.position(first)[0] == module.position(module.byte_range(call.func)[1])[0]:
-        return Edit(end, end, f", {name}={value}")
-    text = module.lines[line - 1].decode(module.encoding)
+    line, first = module.position(start)[0], module.position(min(spans)[0])[0]
+    added = f"{name}={value}"
+    text = module.lines[line - 1].decode(module.encoding).rstrip()
+    fits = len(text) + len(added) + 2 <= width
+    if first == module.position(module.byte_range(call.func)[1])[0]:
+        broken = None if fits else _broken(module, call, added, width)
+        return broken or Edit(end, end, f", {added}")
     indent = text[: len(text) - len(text.lstrip())]
     comma = _comma_behind(module, call, end)
     if comma is None:
-        return Edit(end, end, f",\n{indent}{name}={value}")
+        together = first == line and fits
+        return Edit(end, end, f", {added}" if together else f",\n{indent}{added}")
     behind = module.line_starts[module.position(comma)[0]]
     if behind > module.byte_range(call)[1]:
-        return Edit(comma, comma, f"\n{indent}{name}={value},")
+        return Edit(comma, comma, f"\n{indent}{added},")
     # Behind the comment that may stand on the last argument's line.
-    return Edit(behind, behind, f"{indent}{name}={value},\n")
+    return Edit(behind, behind, f"{indent}{added},\n")
+
+
+def _broken(module: Module, call: ast.Call, added: str, width: int) -> Edit | None:
+    """The edit that puts all arguments of a call on a line of their own; None where that is not simple."""
+    start, end = module.byte_range(call)
+    opening = module.source.index(b"(", module.byte_range(call.func)[1]) + 1
+    line_start = module.line_starts[module.position(start)[0] - 1]
+    behind = module.source[end:].split(b"\n", 1)[0].strip()
+    whole = isinstance(module.parents.get(call), ast.Assign | ast.AnnAssign | ast.Return | ast.Expr)
+    if behind or not whole or call.lineno != call.end_lineno:
+        return None
+    before = module.source[line_start:start].decode(module.encoding)
+    indent = before[: len(before) - len(before.lstrip())]
+    inside = module.source[opening : end - 1].decode(module.encoding).strip().rstrip(",")
+    arguments = f"{indent}    {inside}, {added}"
+    return Edit(opening, end - 1, f"\n{arguments}\n{indent}") if len(arguments) <= width else None
 
 
 def drop_argument(module: Module, call: ast.Call, keyword: ast.keyword) -> Edit:

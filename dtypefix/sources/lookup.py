@@ -67,18 +67,18 @@ class FileLookup:
 
     def subclass_headers(self) -> Iterable[tuple[str, bytes, bytes]]:
         """``(dotted module, class name, bases text)`` of every top-level class that has bases."""
-        for folder in self._packages():
-            for path in sorted(folder.rglob("*.py")):
-                try:
-                    source = self._source(path)
-                except Unreadable:
-                    continue
-                name, _ = module_name(path, self.roots)
-                if name:
-                    for match in _CLASS.finditer(source):
-                        yield name, match[1], match[2]
+        for path in self._surroundings():
+            try:
+                source = self._source(path)
+            except Unreadable:
+                continue
+            name, _ = module_name(path, self.roots)
+            if name:
+                for match in _CLASS.finditer(source):
+                    yield name, match[1], match[2]
 
-    def _packages(self) -> Iterator[Path]:
+    def _surroundings(self) -> Iterator[Path]:
+        """The files of a run that lie in no package, and every file of the packages of the others."""
         seen: set[Path] = set()
         for file in self.files:
             name, _ = module_name(file, self.roots)
@@ -86,7 +86,9 @@ class FileLookup:
             folder = file.parents[depth - 1] if 0 < depth <= len(file.parents) else None
             if folder is not None and folder not in seen:
                 seen.add(folder)
-                yield folder
+                yield from sorted(folder.rglob("*.py"))
+            elif folder is None:
+                yield file
 
 
 @cache

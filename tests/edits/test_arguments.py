@@ -33,7 +33,8 @@ def applied(module: Module, edit: Edit) -> str:
         ("f(\n    a,\n    b=1,\n)\n", "f(\n    a,\n    b=1,\n    k=v,\n)\n"),
         ("f(\n    a,  # why\n)\n", "f(\n    a,  # why\n    k=v,\n)\n"),
         ("f(\n    a,\n    b=1\n)\n", "f(\n    a,\n    b=1,\n    k=v\n)\n"),
-        ("f(\n    a, b=1)\n", "f(\n    a, b=1,\n    k=v)\n"),
+        ("f(\n    a, b=1)\n", "f(\n    a, b=1, k=v)\n"),
+        ("f(\n    a, b=1\n)\n", "f(\n    a, b=1, k=v\n)\n"),
         ("f(\n    a, b=g(\n        1,\n    ),\n)\n", "f(\n    a, b=g(\n        1,\n    ),\n    k=v,\n)\n"),
     ],
 )
@@ -45,6 +46,27 @@ def test_a_keyword_is_appended_in_the_calls_own_layout(before: str, after: str) 
     assert isinstance(statement, ast.Expr)
     assert isinstance(statement.value, ast.Call)
     assert statement.value.keywords[-1].arg == "k"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = name(first, 2)\n", "x = name(\n    first, 2, k=v\n)\n"),
+        ("if c:\n    return name(é, )\n", "if c:\n    return name(\n        é, k=v\n    )\n"),
+        ("xx = f(one,\n       b)\n", "xx = f(one,\n       b, k=v)\n"),
+        ("name(\n    first, b=123\n)\n", "name(\n    first, b=123,\n    k=v\n)\n"),
+        # What does not fit broken either, or is not alone on its line, stays together.
+        ("x = name(first, second, 3)\n", "x = name(first, second, 3, k=v)\n"),
+        ("x = name(first, 2)  # why\n", "x = name(first, 2, k=v)  # why\n"),
+        ("x = g(name(first, 2))\n", "x = g(name(first, 2, k=v))\n"),
+    ],
+)
+def test_a_keyword_that_makes_the_line_too_long_breaks_it(before: str, after: str) -> None:
+    module = Module("case.py", before.encode())
+    calls = [n for n in ast.walk(module.tree) if isinstance(n, ast.Call)]
+    result = applied(module, keyword_edit(module, calls[-1], "k", "v", 20))
+    assert result == after
+    ast.parse(result)
 
 
 @pytest.mark.parametrize(
