@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dtypefix.analysis.module import FunctionNode
 from dtypefix.analysis.scopes import last_name
 
 ALLOCATIONS = frozenset(
@@ -40,6 +41,13 @@ class Placeholder:
     made: ast.Call
     empty: ast.Call
     dtype: ast.expr
+
+
+def stand_ins(function: FunctionNode) -> Iterator[Placeholder]:
+    """The empty stand-ins anywhere in a function; see :func:`placeholders`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.If | ast.IfExp):
+            yield from placeholders(node)
 
 
 def placeholders(node: ast.If | ast.IfExp) -> Iterator[Placeholder]:
