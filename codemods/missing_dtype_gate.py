@@ -138,25 +138,12 @@ class MissingDtypeGate(Rule):
         )
 
     def _gates(self, function: FunctionNode) -> None:
-        found = list(gates.gates(function))
-        looking = [g for g in found if "dtype" in ast.unparse(g.value)]
-        if not looking:
-            return
-        derived = {last_name(g.targets[0]) for g in looking}
-        for gate in found:
-            text = ast.unparse(gate.value)
-            if (
-                "dtype" in text
-                or not isinstance(gate.value, ast.BoolOp)
-                or any(name in text for name in derived)
-            ):
-                continue
-            name = last_name(gate.targets[0])
-            other = last_name(looking[0].targets[0])
+        for gate, beside in gates.unlike(function):
+            name, other = last_name(gate.targets[0]), last_name(beside.targets[0])
             self.warn(
                 gate,
                 f"`{name}` admits a kernel whatever the dtype is; `{other}` beside it looks",
-                [(looking[0], f"`{other}` tests a dtype")],
+                [(beside, f"`{other}` tests a dtype")],
                 "the dtypes that the kernel takes are not known here",
             )
 

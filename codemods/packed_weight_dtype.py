@@ -25,7 +25,7 @@ from dtypefix.analysis.weight_reads import (
 )
 from dtypefix.analysis.witness import owners_of
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Edit, Evidence, Fix
+from dtypefix.findings import Edit, Fix
 
 # These hold the weight formats themselves, and read the stored dtype on purpose.
 FORMATS = re.compile(r"(^|/)(quantization|kernels|fused_moe)/")
@@ -64,14 +64,12 @@ class PackedWeightDtype(Rule):
             return
         text = ast.unparse(read)
         fix, reason = self._fix(cls, read, layer)
-        line = use.lineno  # type: ignore[attr-defined]
-        self.context.report(
+        self.warn(
             read,
-            level="warning",
-            message=f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
-            evidence=[layer.evidence, Evidence(self.module.path, line, f"`{text}` is used as a dtype")],
-            fix=fix,
-            unfixed_reason=reason,
+            f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
+            [layer.evidence, (use, f"`{text}` is used as a dtype")],
+            reason or "",
+            fix,
         )
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -84,12 +82,11 @@ class PackedWeightDtype(Rule):
             return
         if (self.project.qualified(self.module, call.func) or "").rpartition(".")[0] != "torch":
             return
-        self.context.report(
+        self.warn(
             call,
-            level="warning",
-            message=f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
-            evidence=[Evidence(self.module.path, dtype.lineno, "its shape is divided by the pack factor")],
-            unfixed_reason="the checkpoint's format says which integer holds the packed values",
+            f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
+            [(dtype, "its shape is divided by the pack factor")],
+            "the checkpoint's format says which integer holds the packed values",
         )
 
     def _borrowed(self, call: ast.Call) -> None:
@@ -103,12 +100,11 @@ class PackedWeightDtype(Rule):
         if layer is None:
             return
         text, used = ast.unparse(weight), f"`{ast.unparse(call.func)}` is handed it as it is stored"
-        self.context.report(
+        self.warn(
             weight,
-            level="warning",
-            message=f"{text} is what a packed {layer.class_name} stores, not a weight of its compute dtype",
-            evidence=[layer.evidence, Evidence(self.module.path, call.lineno, used)],
-            unfixed_reason=f"call the layer for a product, and cast to its {COMPUTE}",
+            f"{text} is what a packed {layer.class_name} stores, not a weight of its compute dtype",
+            [layer.evidence, (call, used)],
+            f"call the layer for a product, and cast to its {COMPUTE}",
         )
 
     def _layer(self, cls: ClassRef, read: ast.Attribute) -> PackedLayer | None:

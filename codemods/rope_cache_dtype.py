@@ -94,25 +94,20 @@ class RopeCacheDtype(Rule):
             else f"unmatched, where {owner.node.name}.{method.name} matches it"
         )
         fix = self._fix(found, match, function)
-        self.context.report(
+        self.warn(
             found[0],
-            level="warning",
-            message=f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
-            evidence=[
-                Evidence(self.module.path, found[0].lineno, f"self.{buffer} is read as it is"),
-                *evidence,
-            ],
-            fix=fix,
-            unfixed_reason=None if fix else f"no argument here is named {match.like} as in {method.name}",
+            f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
+            [(found[0], f"self.{buffer} is read as it is"), *evidence],
+            f"no argument here is named {match.like} as in {method.name}",
+            fix,
         )
 
     def _rebound(self, statement: ast.Assign, buffer: str, evidence: list[Evidence]) -> None:
-        self.context.report(
+        self.warn(
             statement,
-            level="warning",
-            message=f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
-            evidence=[Evidence(self.module.path, statement.lineno, "the buffer is replaced here"), *evidence],
-            unfixed_reason="the twin's way of matching the buffer is to be copied",
+            f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
+            [(statement, "the buffer is replaced here"), *evidence],
+            "the twin's way of matching the buffer is to be copied",
         )
 
     def _is_unmatched(

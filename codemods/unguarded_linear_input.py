@@ -32,7 +32,7 @@ from dtypefix.analysis.operands import (
 from dtypefix.analysis.witness import path_of
 from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Fix
+from dtypefix.findings import Applicability, Fix
 
 STATES = "hidden_states"
 
@@ -102,15 +102,11 @@ class UnguardedLinearInput(Rule):
         text = ast.unparse(dtype) if isinstance(dtype, ast.Attribute) else ""
         fix = None
         if text.startswith("self.") and isinstance(found.argument, ast.Name | ast.Subscript | ast.Attribute):
-            fix = Fix("unsafe", f"cast to {text}", cast_expression(self.module, found.argument, text))
+            fix = self._cast(found.argument, text)
         self.warn(
             found.call,
             f"{layer} gets {ast.unparse(found.argument)[:50]} in whatever dtype it came in, {why}",
-            [
-                *evidence_of(value, self.module),
-                (found.call, "it is handed on here"),
-                (place, shows),
-            ],
+            [*evidence_of(value, self.module), (found.call, "it is handed on here"), (place, shows)],
             "cast it as the sibling does",
             fix,
         )
@@ -125,8 +121,7 @@ class UnguardedLinearInput(Rule):
         fixed, given, literal = found
         fix = None
         if isinstance(given, ast.Name) and isinstance(fixed, ast.Name | ast.Call):
-            edits = cast_expression(self.module, fixed, f"{given.id}.dtype")
-            fix = Fix("unsafe", f"cast to {given.id}.dtype", edits)
+            fix = self._cast(fixed, f"{given.id}.dtype")
         self.warn(
             node,
             f"{ast.unparse(fixed)[:50]} is {literal}, {ast.unparse(given)[:50]} whatever it came in as",
@@ -150,18 +145,17 @@ class UnguardedLinearInput(Rule):
         argument, what = found
         layer = ast.unparse(call.func)
         norm = "norm" in layer.rpartition(".")[2].lower()
-        fix = Fix(
-            "unsafe",
-            "cast to the layer's dtype",
-            cast_expression(self.module, argument, f"{layer}.weight.dtype"),
-        )
+        fix = self._cast(argument, f"{layer}.weight.dtype") if norm else None
         self.warn(
             call,
             f"{layer} gets {what} without a cast",
             [(argument, f"these are {what}, in that model's dtype")],
             "cast them to the dtype that the layer computes in",
-            fix if norm else None,
+            fix,
         )
+
+    def _cast(self, expr: ast.expr, dtype: str, sure: Applicability = "unsafe") -> Fix:
+        return Fix(sure, f"cast to {dtype}", cast_expression(self.module, expr, dtype))
 
     def _delta(self, node: ast.expr) -> None:
         """A LoRA layer adds its delta to the base layer's output."""
@@ -171,8 +165,7 @@ class UnguardedLinearInput(Rule):
         out, delta = found
         fix = None
         if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
-            edits = cast_expression(self.module, delta, f"{out.id}.dtype")
-            fix = Fix("safe", f"cast to {out.id}.dtype", edits)
+            fix = self._cast(delta, f"{out.id}.dtype", "safe")
         self.warn(
             node,
             f"{ast.unparse(delta)} widens what {ast.unparse(out)} has: it has the dtype of the LoRA path",
