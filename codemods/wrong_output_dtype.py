@@ -13,6 +13,7 @@ from dtypefix.analysis.evidence import evidence_of
 from dtypefix.analysis.fakes import disagreements, registrations
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module_inputs import RAW
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.output_suspects import suspects
 from dtypefix.analysis.outputs import follows, is_norm, late_reads, narrow_variance, unrestored
@@ -100,6 +101,9 @@ class WrongOutputDtype(Rule):
             if like.only is None or like.only.kind is not Kind.PARAMETER or made.same_dtype(like):
                 continue
             if self.module.enclosing_function(found.empty) is not function:
+                continue
+            # Layers mostly keep the dtype of activations, never that of raw features.
+            if found.joined and not RAW.search(like.only.detail):
                 continue
             self.warn(
                 found.empty,
