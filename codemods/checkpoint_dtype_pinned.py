@@ -10,6 +10,7 @@ import libcst as cst
 
 from dtypefix.analysis.carried import carried_dtype
 from dtypefix.analysis.dtype_use import sink_of, use_of
+from dtypefix.analysis.fallback import inside_block, is_deferred
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import parameter_default
 from dtypefix.edits.arguments import drop_argument
@@ -23,7 +24,9 @@ PRETRAINED = re.compile(r"Pre[Tt]rained(Tokenizer)?Config|^transformers\.")
 OWN = "vllm.config."
 READS = frozenset({"dtype", "torch_dtype"})
 LOADS = re.compile(r"load|warmup")
-DROPPABLE = re.compile(r"^torch\.(empty|zeros|ones|full|rand|randn|tensor|eye)$")
+DROPPABLE = re.compile(r"^torch\.(empty|zeros|ones|rand|randn|eye)$")
+# Without a dtype these take that of what they are filled with.
+FILLED = re.compile(r"^torch\.(full|tensor)$")
 
 
 class CheckpointDtypePinned(Rule):
@@ -96,6 +99,7 @@ class CheckpointDtypePinned(Rule):
     def _fix(self, read: ast.expr, function: FunctionNode) -> tuple[Fix | None, str | None]:
         """Drop the keyword of a constructor's call, where leaving it out means the default dtype."""
         parent = self.module.parents.get(read)
+        chosen = isinstance(parent, ast.IfExp | ast.BoolOp)
         while isinstance(parent, ast.IfExp | ast.BoolOp):
             parent = self.module.parents.get(parent)
         call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else None
@@ -105,15 +109,23 @@ class CheckpointDtypePinned(Rule):
             or function.name != "__init__"
         ):
             return None, "no expression here is known to hold the model's dtype"
+        managers = {*self.project.knowledge.default_dtype_managers, "set_default_dtype"}
+        if is_deferred(self.module, call) or inside_block(self.module, call, managers):
+            return None, "the model's dtype need not be the default one here"
         kind = self._may_drop(call, parent.arg or "")
         if kind is None:
             return None, f"what `{ast.unparse(call.func)}` does without {parent.arg} is not in reach"
+        kind = "unsafe" if chosen else kind
         edit = drop_argument(self.module, call, parent)
         return Fix(kind, f"drop {parent.arg}: the model loader sets the default dtype", (edit,)), None
 
     def _may_drop(self, call: ast.Call, keyword: str) -> Applicability | None:
-        if DROPPABLE.search(self.project.qualified(self.module, call.func) or ""):
+        name = self.project.qualified(self.module, call.func) or ""
+        if DROPPABLE.search(name):
             return "safe"
+        if FILLED.search(name):
+            filling = [*call.args[-1:], *(k.value for k in call.keywords if k.arg in ("data", "fill_value"))]
+            return "safe" if filling and _is_float(filling[-1]) else None
         cls = self.project.resolve_class(self.module, call.func)
         init = cls.method("__init__") if cls is not None else None
         default = parameter_default(init[1], keyword) if init is not None else None
@@ -132,6 +144,15 @@ def _config(node: ast.AST) -> ast.expr | None:
         return None
     text = ast.unparse(config)
     return config if CONFIG.search(text) and not ENGINE.search(text.rpartition(".")[2]) else None
+
+
+def _is_float(expr: ast.expr) -> bool:
+    """Whether an expression is a floating number as written, or a list of them."""
+    if isinstance(expr, ast.UnaryOp):
+        return _is_float(expr.operand)
+    if isinstance(expr, ast.List | ast.Tuple):
+        return bool(expr.elts) and all(map(_is_float, expr.elts))
+    return isinstance(expr, ast.Constant) and isinstance(expr.value, float)
 
 
 __getattr__ = codemod_command(

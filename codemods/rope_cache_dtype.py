@@ -21,10 +21,12 @@ from dtypefix.analysis.cache_match import (
     reads,
     rotary_buffers,
     settles,
+    takes_one,
     twin_match,
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.reaching import parameter_default
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
@@ -98,7 +100,7 @@ class RopeCacheDtype(Rule):
             found[0],
             f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
             [(found[0], f"self.{buffer} is read as it is"), *evidence],
-            f"no argument here is named {match.like} as in {method.name}",
+            f"{method.name}'s way of matching it cannot be copied to this place",
             fix,
         )
 
@@ -116,6 +118,8 @@ class RopeCacheDtype(Rule):
         around = self.module.parents.get(read)
         if isinstance(around, ast.Attribute) and around.attr in LOOKS | CASTS:
             return False
+        if isinstance(around, ast.Subscript) and not isinstance(around.ctx, ast.Load):
+            return False
         if any(settles(self.module, m, read, buffer) for m in own) or is_deliberate(cls, read):
             return False
         return not cast_later(function, read)
@@ -125,14 +129,22 @@ class RopeCacheDtype(Rule):
         return isinstance(parent, ast.If) and f"self.{buffer}.dtype" in ast.unparse(parent.test)
 
     def _fix(self, found: list[ast.Attribute], match: Match, function: FunctionNode) -> Fix | None:
-        if match.like not in {a.arg for a in function.args.args}:
+        given = next((a for a in function.args.args if a.arg == match.like), None)
+        default = parameter_default(function, match.like)
+        if given is None or (isinstance(default, ast.Constant) and default.value is None):
+            return None
+        if any(self.module.enclosing_function(read) is not function for read in found):
             return None
         if match.matcher is None:
             text = f"{ast.unparse(found[0])}.to({match.like}.dtype)"
+        elif not takes_one(match.matcher):
+            return None
         elif match.matcher.returns:
             text = f"self.{match.matcher.method.name}({match.like})"
-        else:
+        elif match.matcher.stores:
             return self._stored(found[0], match.matcher, match.like)
+        else:
+            return None
         edits = tuple(Edit(*self.module.byte_range(read), text) for read in found)
         # A cast in place cannot know whether this method's kernel wants the table in float32.
         return Fix("safe" if match.matcher else "unsafe", f"match the cache to {match.like}", edits)
@@ -140,10 +152,15 @@ class RopeCacheDtype(Rule):
     def _stored(self, read: ast.Attribute, matcher: Matcher, like: str) -> Fix | None:
         """A statement that matches the buffer in place, before the first statement that reads it."""
         statement = next((p for p in self.module.ancestors(read) if isinstance(p, ast.stmt)), None)
-        if statement is None or self.module.lines[statement.lineno - 1][: statement.col_offset].strip():
+        if statement is None:
+            return None
+        line = self.module.lines[statement.lineno - 1]
+        indent, code = line[: statement.col_offset], line[statement.col_offset :]
+        # An `elif` is a statement of its own to the ast; a decorator stands above its function.
+        if indent.strip() or code.startswith(b"elif") or getattr(statement, "decorator_list", None):
             return None
         at = self.module.line_starts[statement.lineno - 1]
-        text = f"{' ' * statement.col_offset}self.{matcher.method.name}({like})\n"
+        text = f"{indent.decode(self.module.encoding)}self.{matcher.method.name}({like})\n"
         return Fix("safe", f"match the cache to {like}", (Edit(at, at, text),))
 
 

@@ -65,7 +65,7 @@ def may_repeat(
         return False
     if isinstance(expr, ast.Attribute) and not isinstance(expr.ctx, ast.Load):
         return False
-    if _is_conditional(module, expr) or _is_deferred(module, place):
+    if _is_conditional(module, expr) or is_deferred(module, place):
         return False
     block = _block_of(module, theirs)
     around = {mine, *module.ancestors(mine)}
@@ -117,7 +117,7 @@ def _is_conditional(module: Module, expr: ast.expr) -> bool:
     return False
 
 
-def _is_deferred(module: Module, place: ast.AST) -> bool:
+def is_deferred(module: Module, place: ast.AST) -> bool:
     """Whether an expression is evaluated in a scope of its own, where names may mean something else."""
     for parent in module.ancestors(place):
         if isinstance(parent, ast.stmt):
