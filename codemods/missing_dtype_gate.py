@@ -38,7 +38,7 @@ class MissingDtypeGate(Rule):
                 if gates.by_head_size(node) is not None:
                     yield node
             elif isinstance(node, ast.Call) and last_name(node.func) == REGISTER:
-                if b"extra_check=" in module.source and not _checked(node):
+                if b"extra_check=" in module.source and not gates.checked(node):
                     yield node
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -91,18 +91,20 @@ class MissingDtypeGate(Rule):
             return
         call = self.context.ast_of(node)
         owner = self.module.enclosing_class(call) if call is not None else None
-        if not isinstance(call, ast.Call) or _checked(call) or owner is None or owner in self._seen:
+        if not isinstance(call, ast.Call) or gates.checked(call) or owner is None or owner in self._seen:
             return
         others = (n for n in self.module.nodes() if isinstance(n, ast.Call))
-        other = next((n for n in others if last_name(n.func) == REGISTER and "dtype" in _checked(n)), None)
+        other = next(
+            (n for n in others if last_name(n.func) == REGISTER and "dtype" in gates.checked(n)), None
+        )
         mixed = self.project.knowledge.table("half_only")["mixed_norms"]
         if other is None or "norm" not in owner.name.lower() or any(name in owner.name for name in mixed):
             return
         self._seen.add(owner)
         self.warn(
             call,
-            f"this fusion of a norm is registered without {_checked(other)}, which its neighbours have",
-            [(other, f"a neighbour passes extra_check={_checked(other)}")],
+            f"this fusion of a norm is registered without {gates.checked(other)}, which its neighbours have",
+            [(other, f"a neighbour passes extra_check={gates.checked(other)}")],
             "the check must fit the operands of this pattern",
         )
 
@@ -146,11 +148,6 @@ class MissingDtypeGate(Rule):
                 [(beside, f"`{other}` tests a dtype")],
                 "the dtypes that the kernel takes are not known here",
             )
-
-
-def _checked(call: ast.Call) -> str:
-    """What a registration passes as its extra check, ``""`` for nothing."""
-    return next((ast.unparse(k.value) for k in call.keywords if k.arg == "extra_check"), "")
 
 
 __getattr__ = codemod_command(

@@ -140,18 +140,16 @@ class UncastStore(Rule):
             left, right = flows.value(one), flows.value(other)
             if not disagree(left, right):
                 continue
-            bound = f"`{mixed.variable}` is bound to loads through both pointers"
-            self.context.report(
+            self.warn(
                 one,
-                level="warning",
-                message=f"{mixed.kernel.name} keeps {ast.unparse(one)} and {ast.unparse(other)} in one "
+                f"{mixed.kernel.name} keeps {ast.unparse(one)} and {ast.unparse(other)} in one "
                 "variable, and nothing keeps their dtypes equal",
-                evidence=[
+                [
                     *evidence_of(left, self.module, 2),
                     *evidence_of(right, self.module, 2),
-                    Evidence(self.module.path, mixed.kernel.lineno, bound),
+                    (mixed.kernel, f"`{mixed.variable}` is bound to loads through both pointers"),
                 ],
-                unfixed_reason="cast one to the other's dtype before the launch, and the result back",
+                "cast one to the other's dtype before the launch, and the result back",
             )
 
 

@@ -146,3 +146,8 @@ def unlike(function: FunctionNode) -> Iterator[tuple[ast.Assign, ast.Assign]]:
         text = ast.unparse(gate.value)
         if "dtype" not in text and isinstance(gate.value, ast.BoolOp) and not any(n in text for n in derived):
             yield gate, looking[0]
+
+
+def checked(call: ast.Call) -> str:
+    """What a registration passes as its extra check, ``""`` for nothing."""
+    return next((ast.unparse(k.value) for k in call.keywords if k.arg == "extra_check"), "")
