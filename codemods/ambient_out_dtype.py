@@ -10,8 +10,9 @@ from functools import cached_property
 import libcst as cst
 
 from dtypefix.analysis.fallback import inside_block, is_fallback, may_repeat
-from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module import Module
 from dtypefix.analysis.named_sinks import NamedSinks, Sink, target_name
+from dtypefix.analysis.reaching import is_stored
 from dtypefix.analysis.scopes import Scope
 from dtypefix.analysis.walking import walk
 from dtypefix.edits.imports import import_edit
@@ -144,7 +145,7 @@ class AmbientOutDtype(Rule):
         if FAKE.search(function.name) or any(FAKE.search(ast.unparse(d)) for d in function.decorator_list):
             return None, "the real kernel's own default decides what its fake must return"
         name = next((a.arg for a in function.args.args if a.arg in ("x", "hidden_states")), None)
-        if name is None or _is_stored(function, name):
+        if name is None or is_stored(function, name):
             return None, "which tensor's dtype the output should have cannot be told from here"
         edit = Edit(*self.module.byte_range(read), f"{name}.dtype")
         return Fix("unsafe", f"use {name}.dtype", (edit,)), None
@@ -156,12 +157,6 @@ def _config_reads(scope: ast.AST) -> list[ast.Attribute]:
         for n in walk(scope)
         if isinstance(n, ast.Attribute) and n.attr == "dtype" and CONFIG_READ.search(ast.unparse(n))
     ]
-
-
-def _is_stored(function: FunctionNode, name: str) -> bool:
-    return any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(function)
-    )
 
 
 __getattr__ = codemod_command(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from dtypefix.analysis.carried import carried_dtype
-from dtypefix.analysis.dtype_use import use_of
+from dtypefix.analysis.dtype_use import sink_of, use_of
 from dtypefix.analysis.fallback import inside_block, is_deferred
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import parameter_default
@@ -23,7 +23,6 @@ ENGINE = re.compile(r"(vllm|model|cache|parallel|quant|lora|moe|scheduler|device
 PRETRAINED = re.compile(r"Pre[Tt]rained(Tokenizer)?Config|^transformers\.")
 OWN = "vllm.config."
 READS = frozenset({"dtype", "torch_dtype"})
-SINKS = frozenset({"dtype", "params_dtype", "out_dtype", "torch_dtype"})
 LOADS = re.compile(r"load|warmup")
 DROPPABLE = re.compile(r"^torch\.(empty|zeros|ones|rand|randn|eye)$")
 # Without a dtype these take that of what they are filled with.
@@ -60,7 +59,7 @@ class CheckpointDtypePinned(Rule):
         if function is None or LOADS.search(function.name) or not self._is_checkpoint(config):
             return
         use = use_of(self.module, read)
-        sink = self._sink(use)
+        sink = sink_of(self.module, use)
         if use is None or sink is None:
             return
         path, text = self.module.path, ast.unparse(read)
@@ -96,24 +95,6 @@ class CheckpointDtypePinned(Rule):
             names = [found.dotted, *found.unresolved_bases]
             return any(PRETRAINED.search(name) for name in names)
         return True
-
-    def _sink(self, use: ast.AST | None) -> str | None:
-        """What the dtype decides, in words; None when it is not used as one."""
-        parent = self.module.parents.get(use) if use is not None else None
-        while isinstance(parent, ast.IfExp | ast.BoolOp):
-            parent = self.module.parents.get(parent)
-        if isinstance(parent, ast.Assign):
-            target = ast.unparse(parent.targets[0])
-            return f"`{target}`" if target.endswith("dtype") and "." in target else None
-        named = isinstance(parent, ast.keyword) and parent.arg in SINKS
-        call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-        if not isinstance(call, ast.Call):
-            return None
-        cast = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
-        if not (named or cast):
-            return None
-        shown = call.func.value if cast and isinstance(call.func, ast.Attribute) else call.func
-        return f"the dtype of `{ast.unparse(shown)[:60]}`"
 
     def _fix(self, read: ast.expr, function: FunctionNode) -> tuple[Fix | None, str | None]:
         """Drop the keyword of a constructor's call, where leaving it out means the default dtype."""

@@ -147,14 +147,12 @@ class HardCodedFp8Format(Rule):
             at = self.module.byte_range(branch.test)[1]
             edit = Edit(at, at, f" and {weight}.dtype == torch.float8_e4m3fn")
             fix = Fix("unsafe", f"test {weight}.dtype as well", (edit,))
-        text = f"{CONVERT} asserts that the weight is float8_e4m3fn"
-        self.context.report(
+        self.warn(
             call,
-            level="warning",
-            message=f"`{weight}` is converted without a look at its dtype: it may be e4m3fnuz already",
-            evidence=[Evidence(self.module.path, call.lineno, text)],
-            fix=fix,
-            unfixed_reason=None if fix else "the test around it is not understood",
+            f"`{weight}` is converted without a look at its dtype: it may be e4m3fnuz already",
+            [(call, f"{CONVERT} asserts that the weight is float8_e4m3fn")],
+            "the test around it is not understood",
+            fix,
         )
 
 

@@ -10,27 +10,25 @@ import libcst as cst
 
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.dtype_use import use_of
-from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.packed import (
-    COMPUTE,
-    PackedLayer,
+from dtypefix.analysis.module import Module
+from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
+from dtypefix.analysis.reaching import path_through_alias
+from dtypefix.analysis.scopes import Scope
+from dtypefix.analysis.weight_reads import (
     borrowed_weight,
-    first_parameter,
+    is_destination,
+    is_excused,
+    is_looked_at,
     layer_read,
     module_read,
     packed_allocation,
-    packed_layer,
 )
-from dtypefix.analysis.reaching import path_through_alias
-from dtypefix.analysis.scopes import Scope, last_name
 from dtypefix.analysis.witness import owners_of
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Edit, Evidence, Fix
+from dtypefix.findings import Edit, Fix
 
 # These hold the weight formats themselves, and read the stored dtype on purpose.
 FORMATS = re.compile(r"(^|/)(quantization|kernels|fused_moe)/")
-GUARD = re.compile(r"is_floating_point|quant_method|quant_config|is_quant|Unquantized")
-LOADS = re.compile(r"load|tie_weights|process_weights")
 # vLLM may wrap the linear layers of such a model once it is built; the wrapper has `weight`, not COMPUTE.
 WRAPPED_FOR_LORA = {"SupportsMultiModal", "SupportsLoRA"}
 
@@ -56,9 +54,9 @@ class PackedWeightDtype(Rule):
             return
         read = self.context.ast_of(node)
         owner = self.module.enclosing_class(read) if read is not None else None
-        if not isinstance(read, ast.Attribute) or owner is None or self._is_excused(read):
+        if not isinstance(read, ast.Attribute) or owner is None or is_excused(self.module, read):
             return
-        if self._is_looked_at(read) or self._is_destination(read):
+        if is_looked_at(self.module, read) or is_destination(self.module, read):
             return
         cls = self.project.class_of(self.module, owner)
         layer, use = self._layer(cls, read), use_of(self.module, read)
@@ -66,14 +64,12 @@ class PackedWeightDtype(Rule):
             return
         text = ast.unparse(read)
         fix, reason = self._fix(cls, read, layer)
-        line = use.lineno  # type: ignore[attr-defined]
-        self.context.report(
+        self.warn(
             read,
-            level="warning",
-            message=f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
-            evidence=[layer.evidence, Evidence(self.module.path, line, f"`{text}` is used as a dtype")],
-            fix=fix,
-            unfixed_reason=reason,
+            f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
+            [layer.evidence, (use, f"`{text}` is used as a dtype")],
+            reason or "",
+            fix,
         )
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -86,31 +82,29 @@ class PackedWeightDtype(Rule):
             return
         if (self.project.qualified(self.module, call.func) or "").rpartition(".")[0] != "torch":
             return
-        self.context.report(
+        self.warn(
             call,
-            level="warning",
-            message=f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
-            evidence=[Evidence(self.module.path, dtype.lineno, "its shape is divided by the pack factor")],
-            unfixed_reason="the checkpoint's format says which integer holds the packed values",
+            f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
+            [(dtype, "its shape is divided by the pack factor")],
+            "the checkpoint's format says which integer holds the packed values",
         )
 
     def _borrowed(self, call: ast.Call) -> None:
         """A cast or a product that takes the stored weight for a tensor of the compute dtype."""
         weight = borrowed_weight(call)
         owner = self.module.enclosing_class(call)
-        if weight is None or owner is None or self._is_excused(call):
+        if weight is None or owner is None or is_excused(self.module, call):
             return
         path = path_through_alias(self.module, weight.value)
         layer = packed_layer(self.project.class_of(self.module, owner), path) if path else None
         if layer is None:
             return
         text, used = ast.unparse(weight), f"`{ast.unparse(call.func)}` is handed it as it is stored"
-        self.context.report(
+        self.warn(
             weight,
-            level="warning",
-            message=f"{text} is what a packed {layer.class_name} stores, not a weight of its compute dtype",
-            evidence=[layer.evidence, Evidence(self.module.path, call.lineno, used)],
-            unfixed_reason=f"call the layer for a product, and cast to its {COMPUTE}",
+            f"{text} is what a packed {layer.class_name} stores, not a weight of its compute dtype",
+            [layer.evidence, (call, used)],
+            f"call the layer for a product, and cast to its {COMPUTE}",
         )
 
     def _layer(self, cls: ClassRef, read: ast.Attribute) -> PackedLayer | None:
@@ -148,47 +142,6 @@ class PackedWeightDtype(Rule):
         """Whether the layer may stand inside a LoRA wrapper by the time of the read."""
         names = {c.node.name for c in cls.mro} | {b.rpartition(".")[2] for b in cls.unresolved_bases}
         return names >= WRAPPED_FOR_LORA and self.project.flows(self.module).scope_at(read) is not Scope.BUILD
-
-    def _is_excused(self, read: ast.expr) -> bool:
-        """Whether a branch has looked at the quantisation, or the function handles checkpoint weights."""
-        below: ast.AST = read
-        for parent in self.module.ancestors(read):
-            if isinstance(parent, ast.If | ast.IfExp) and below is not parent.test:
-                if GUARD.search(ast.unparse(parent.test)):
-                    return True
-            elif isinstance(parent, FunctionNode) and LOADS.search(parent.name):
-                return True
-            below = parent
-        return False
-
-    def _is_looked_at(self, read: ast.Attribute) -> bool:
-        """Whether the code only asks for a property of the stored dtype, or chooses between arms by it."""
-        return isinstance(self.module.parents.get(read), ast.Attribute | ast.Match)
-
-    def _is_destination(self, read: ast.Attribute) -> bool:
-        """Whether what is made in the stored dtype is stored into that very weight."""
-        layer = layer_read(read)
-        if layer is None:
-            return False
-        weight = f"{ast.unparse(layer)}.weight"
-
-        def names_weight(expr: ast.AST) -> bool:
-            return ast.unparse(expr).removesuffix(".data") == weight
-
-        for parent in self.module.ancestors(read):
-            if isinstance(parent, ast.Call):
-                func = parent.func
-                if isinstance(func, ast.Attribute) and func.attr.endswith("_") and names_weight(func.value):
-                    return True
-                if last_name(func).endswith("_like") and parent.args and names_weight(parent.args[0]):
-                    return True
-            elif isinstance(parent, ast.Assign | ast.AugAssign):
-                targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-                bases = (t.value if isinstance(t, ast.Subscript) else t for t in targets)
-                return any(names_weight(base) for base in bases)
-            elif isinstance(parent, ast.stmt):
-                return False
-        return False
 
 
 __getattr__ = codemod_command(

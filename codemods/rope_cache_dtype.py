@@ -13,24 +13,23 @@ from dtypefix.analysis.cache_match import (
     Match,
     Matcher,
     cast_later,
-    deciders,
     is_deliberate,
     is_guarded,
     is_self,
     matchers,
     matches,
     reads,
+    rotary_buffers,
     settles,
     takes_one,
+    twin_match,
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import parameter_default
-from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
-BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
 COMPLEX = re.compile(r"view_as_complex|torch\.polar|complex64")
 LOOKS = frozenset({"dtype", "device", "shape", "ndim", "size", "dim", "numel"})
 
@@ -47,7 +46,7 @@ class RopeCacheDtype(Rule):
                     if (
                         isinstance(method, FunctionNode)
                         and method.name.startswith("forward")
-                        and _buffers(method)
+                        and rotary_buffers(method)
                     ):
                         yield method
 
@@ -59,12 +58,12 @@ class RopeCacheDtype(Rule):
         owner = self.module.parents.get(function) if function is not None else None
         if isinstance(function, FunctionNode) and isinstance(owner, ast.ClassDef):
             cls = self.project.class_of(self.module, owner)
-            for buffer in _buffers(function):
+            for buffer in rotary_buffers(function):
                 self._examine(cls, function, buffer)
 
     def _examine(self, cls: ClassRef, function: FunctionNode, buffer: str) -> None:
         known = matchers(cls, buffer)
-        twin = _twin(cls, function, buffer, known)
+        twin = twin_match(cls, function, buffer, known)
         if twin is None or COMPLEX.search(self.module.text(cls.node)):
             return
         owner, method, match = twin
@@ -97,27 +96,20 @@ class RopeCacheDtype(Rule):
             else f"unmatched, where {owner.node.name}.{method.name} matches it"
         )
         fix = self._fix(found, match, function)
-        self.context.report(
+        self.warn(
             found[0],
-            level="warning",
-            message=f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
-            evidence=[
-                Evidence(self.module.path, found[0].lineno, f"self.{buffer} is read as it is"),
-                *evidence,
-            ],
-            fix=fix,
-            unfixed_reason=None
-            if fix
-            else f"{method.name}'s way of matching it cannot be copied to this place",
+            f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
+            [(found[0], f"self.{buffer} is read as it is"), *evidence],
+            f"{method.name}'s way of matching it cannot be copied to this place",
+            fix,
         )
 
     def _rebound(self, statement: ast.Assign, buffer: str, evidence: list[Evidence]) -> None:
-        self.context.report(
+        self.warn(
             statement,
-            level="warning",
-            message=f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
-            evidence=[Evidence(self.module.path, statement.lineno, "the buffer is replaced here"), *evidence],
-            unfixed_reason="the twin's way of matching the buffer is to be copied",
+            f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
+            [(statement, "the buffer is replaced here"), *evidence],
+            "the twin's way of matching the buffer is to be copied",
         )
 
     def _is_unmatched(
@@ -170,23 +162,6 @@ class RopeCacheDtype(Rule):
         at = self.module.line_starts[statement.lineno - 1]
         text = f"{indent.decode(self.module.encoding)}self.{matcher.method.name}({like})\n"
         return Fix("safe", f"match the cache to {like}", (Edit(at, at, text),))
-
-
-def _twin(
-    cls: ClassRef, function: FunctionNode, buffer: str, known: dict[str, Matcher]
-) -> tuple[ClassRef, FunctionNode, Match] | None:
-    """A ``forward*`` of the class or its bases that matches the buffer, with the place."""
-    for owner in deciders(cls, buffer):
-        for name, method in owner.own_methods.items():
-            if name.startswith("forward") and method is not function:
-                for match in matches(method, buffer, known):
-                    return owner, method, match
-    return None
-
-
-def _buffers(function: FunctionNode) -> list[str]:
-    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
-    return sorted(name for name in names if reads(function, name))
 
 
 __getattr__ = codemod_command(

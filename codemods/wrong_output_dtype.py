@@ -9,17 +9,17 @@ from functools import cached_property
 
 import libcst as cst
 
-from dtypefix.analysis.evidence import evidence_at, evidence_of
+from dtypefix.analysis.evidence import evidence_of
 from dtypefix.analysis.fakes import disagreements, registrations
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.origins import Kind, Value
+from dtypefix.analysis.module_inputs import RAW
+from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.output_suspects import suspects
 from dtypefix.analysis.outputs import follows, is_norm, late_reads, narrow_variance, unrestored
 from dtypefix.analysis.scopes import last_name
-from dtypefix.analysis.stand_ins import emptied_weight, placeholders
+from dtypefix.analysis.stand_ins import emptied_weight, stand_ins
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Evidence, Fix
 
 # The weights of these are stored in integers, and nobody asks them for the compute dtype.
 FORMATS = re.compile(r"(^|/)quantization/")
@@ -71,26 +71,14 @@ class WrongOutputDtype(Rule):
         if value.has(Kind.MODEL) or value.unknown:
             return
         name, argument = last_name(call.func), row["argument"]
-        self._warn(
+        self.warn(
             call.func,
             f"{name} returns the dtype of its {argument}, which is fp8 once that is quantised",
             [
                 *evidence_of(value, self.module, 3),
-                evidence_at(call, self.module, f"nothing but {argument} decides"),
+                (call, f"nothing but {argument} decides"),
             ],
             f"pass {row['unless'][1]}, the model dtype",
-        )
-
-    def _warn(
-        self, at: ast.AST, message: str, evidence: list[Evidence], reason: str, fix: Fix | None = None
-    ) -> None:
-        self.context.report(
-            at,
-            level="warning",
-            message=message,
-            evidence=evidence,
-            fix=fix,
-            unfixed_reason=None if fix else reason,
         )
 
     def _emptied(self, function: FunctionNode) -> None:
@@ -100,68 +88,59 @@ class WrongOutputDtype(Rule):
             target = emptied_weight(node) if isinstance(node, ast.Assign | ast.Call) else None
             if target is None or self.module.enclosing_function(node) is not function:
                 continue
-            self._warn(
+            self.warn(
                 node,
                 f"{target} is emptied without a dtype, so {target}.dtype becomes the default dtype",
-                [
-                    evidence_at(
-                        node, self.module, f"whoever asks {target}.dtype for the compute dtype gets float32"
-                    )
-                ],
+                [(node, f"whoever asks {target}.dtype for the compute dtype gets float32")],
                 "give the placeholder the dtype that the weight had",
             )
 
     def _placeholders(self, function: FunctionNode, flow: Flow) -> None:
-        for found in (
-            p for n in ast.walk(function) if isinstance(n, ast.If | ast.IfExp) for p in placeholders(n)
-        ):
+        for found in stand_ins(function):
             like, made = flow.value(found.dtype), flow.value(found.made)
             if like.only is None or like.only.kind is not Kind.PARAMETER or made.same_dtype(like):
                 continue
             if self.module.enclosing_function(found.empty) is not function:
                 continue
-            self._warn(
+            # Layers mostly keep the dtype of activations, never that of raw features.
+            if found.joined and not RAW.search(like.only.detail):
+                continue
+            self.warn(
                 found.empty,
                 f"the empty {found.name} has its input's dtype, the other arm that of the layer's output",
                 [
-                    evidence_at(found.made, self.module, f"{found.name} is what the layer returns here"),
-                    evidence_at(found.empty, self.module, f"and {like.describe()} here"),
+                    (found.made, f"{found.name} is what the layer returns here"),
+                    (found.empty, f"and {like.describe()} here"),
                 ],
                 "which dtype the layer returns has to be named",
             )
 
     def _returns(self, function: FunctionNode, flow: Flow) -> None:
         for expr, value, source, why in unrestored(function, flow):
-            self._unrestored(expr, value, source, why)
-
-    def _unrestored(self, expr: ast.expr, value: Value, source: str, why: str) -> None:
-        self._warn(
-            expr,
-            f"{ast.unparse(expr)[:60]} is returned in float32, {why}",
-            [
-                *evidence_of(value, self.module),
-                evidence_at(expr, self.module, "it leaves the function like that"),
-            ],
-            f"capture {source}.dtype before the upcast and cast back to it",
-        )
+            self.warn(
+                expr,
+                f"{ast.unparse(expr)[:60]} is returned in float32, {why}",
+                [*evidence_of(value, self.module), (expr, "it leaves the function like that")],
+                f"capture {source}.dtype before the upcast and cast back to it",
+            )
 
     def _rebound(self, function: FunctionNode, flow: Flow) -> None:
         for node, value, literal in late_reads(function, flow):
             name = node.id
-            self._warn(
+            self.warn(
                 node,
                 f"the dtype of {name} is read after it was rebound to {literal}, not its input's dtype",
                 [
                     *evidence_of(value, self.module),
-                    evidence_at(node, self.module, f"which is no longer the dtype that {name} came in with"),
+                    (node, f"which is no longer the dtype that {name} came in with"),
                 ],
                 f"capture {name}.dtype before it is rebound",
             )
 
     def _fake(self, real: Flow, fake: Flow) -> None:
         for expr, mine, theirs in disagreements(real, fake):
-            kernel = evidence_at(real.node, self.module, "this is the kernel")
-            self._warn(
+            kernel = (real.node, "this is the kernel")
+            self.warn(
                 expr,
                 f"the fake returns {mine.describe()}, the kernel {theirs.describe()}",
                 [*evidence_of(mine, self.module, 3), kernel],
@@ -175,10 +154,10 @@ class WrongOutputDtype(Rule):
         found = narrow_variance(function, flow)
         if found is not None:
             node, value, twin = found
-            self._warn(
+            self.warn(
                 node,
                 f"{owner.name}.{function.name} takes the variance in its input's dtype, others in float32",
-                [*evidence_of(value, self.module), evidence_at(twin, self.module, "a twin casts first")],
+                [*evidence_of(value, self.module), (twin, "a twin casts first")],
                 "cast the input to float32 and the result back",
             )
 

@@ -12,6 +12,8 @@ from codemods.support.kernel_argument_cache import matched_elsewhere, mixed_with
 from codemods.support.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
+from dtypefix.analysis.project import Project
+from dtypefix.findings import Edit, Fix
 
 SHORT = 6
 FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
@@ -301,3 +303,24 @@ def may_be_none(argument: ast.expr, bound: Bound) -> bool:
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
     return any(a.arg == argument.id and isinstance(d, ast.Constant) and d.value is None for a, d in pairs)
+
+
+def cast_argument(project: Project, fault: Fault, bound: Bound) -> tuple[Fix | None, str | None]:
+    """A cast of the argument, or why there is none."""
+    name = next((n for n, given in bound.given.items() if given is fault.argument), "")
+    if fault.dtype is None or not isinstance(fault.argument, ast.Name | ast.Attribute | ast.Call):
+        return None, fault.reason
+    if name in bound.roles["written"]:
+        return None, "the operator writes to this argument, so that a cast copy would be lost"
+    if (
+        fault.dtype.startswith("torch.")
+        and project.imports(bound.flow.module).name("torch", bound.call) != "torch"
+    ):
+        return None, f"cast it to {fault.dtype}: `torch` is not imported here"
+    end = bound.flow.module.byte_range(fault.argument)[1]
+    if may_be_none(fault.argument, bound):
+        if not isinstance(fault.argument, ast.Name):
+            return None, f"cast it to {fault.dtype} where it is not None"
+        text = f".to({fault.dtype}) if {fault.argument.id} is not None else None"
+        return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, text),)), None
+    return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, f".to({fault.dtype})"),)), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.walking import walk
 
+_BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
 CASTS = frozenset({"to", "type_as", "type", "float"})
 
 
@@ -230,6 +232,24 @@ def cast_later(function: FunctionNode, read: ast.Attribute) -> bool:
                 ):
                     return True
     return False
+
+
+def twin_match(
+    cls: ClassRef, function: FunctionNode, buffer: str, known: dict[str, Matcher]
+) -> tuple[ClassRef, FunctionNode, Match] | None:
+    """A ``forward*`` of the class or its bases that matches the buffer, with the place."""
+    for owner in deciders(cls, buffer):
+        for name, method in owner.own_methods.items():
+            if name.startswith("forward") and method is not function:
+                for match in matches(method, buffer, known):
+                    return owner, method, match
+    return None
+
+
+def rotary_buffers(function: FunctionNode) -> list[str]:
+    """The rotary tables that a method reads from its object, by name."""
+    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and _BUFFER.search(n.attr)}
+    return sorted(name for name in names if reads(function, name))
 
 
 def _is_cast(call: ast.Call) -> bool:

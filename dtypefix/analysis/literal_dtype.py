@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.reaching import parameter_names
+from dtypefix.analysis.walking import walk
 
 _HALVES = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "tl.bfloat16", "tl.float16"})
 _SHORT = frozenset({"half", "bfloat16"})
@@ -29,6 +31,7 @@ _FACTORIES = frozenset(
 )
 _HOLDERS = ("Parameter", "register_buffer", "register_parameter")
 _DTYPE_NAME = re.compile(r"(^|_)dtype$")
+_ONE_SUPPORTED = re.compile(rb"def get_supported_act_dtypes[^\n]*\n\s+return \[([^\],]*)\]")
 _ASKS = re.compile(r"dtype|fp8|bf16|fp16|float8|quant|itemsize")
 
 
@@ -186,3 +189,18 @@ def _default_of(arguments: ast.arguments, default: ast.expr) -> str | None:
         if keyword is default:
             return argument.arg
     return None
+
+
+def ignores_parameter(module: Module, literal: HalfLiteral) -> str | None:
+    """Whether a method is handed ``params_dtype``, never reads it, and allocates in a literal instead."""
+    function = literal.function
+    if literal.role is Role.DEFAULT and literal.name == "params_dtype":
+        return "callers that leave it out get it"
+    allocates = literal.role in (Role.ALLOCATION, Role.PARAMETER, Role.VARIABLE)
+    if not allocates or "params_dtype" not in parameter_names(function):
+        return None
+    if any(isinstance(n, ast.Name) and n.id == "params_dtype" for n in walk(function)):
+        return None
+    # A format that supports one activation dtype only may well write it out.
+    supported = _ONE_SUPPORTED.search(module.source)
+    return None if supported else "the method is handed params_dtype and does not read it"

@@ -146,6 +146,12 @@ def is_sum(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     return (node.func.value, node.args[0]) if len(node.args) == 1 else None
 
 
+def in_lora(module: Module, node: ast.AST) -> bool:
+    """Whether a node is a sum in a class that is named after LoRA."""
+    owner = module.enclosing_class(node) if is_sum(node) is not None else None
+    return owner is not None and "lora" in owner.name.lower()
+
+
 def uncast_delta(flow: Flow, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """The sides of a sum: a base layer's output, and what LoRA weights made, not cast to its dtype."""
     sides = is_sum(node)

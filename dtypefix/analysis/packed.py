@@ -110,53 +110,6 @@ def first_parameter(cls: ClassRef, depth: int = 0) -> PackedLayer | bool:
     return False
 
 
-def layer_read(read: ast.Attribute) -> ast.expr | None:
-    """``L`` of ``L.weight.dtype`` or ``L.weight.data.dtype``."""
-    value: ast.expr = read.value
-    if isinstance(value, ast.Attribute) and value.attr == "data":
-        value = value.value
-    return value.value if isinstance(value, ast.Attribute) and value.attr == "weight" else None
-
-
-def borrowed_weight(node: ast.AST) -> ast.Attribute | None:
-    """``L.weight`` in ``x.type_as(L.weight)``, ``x.to(L.weight)`` and ``F.linear(x, L.weight)``."""
-    given: ast.expr | None = None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in ("type_as", "to") and len(node.args) == 1:
-            given = node.args[0]
-        elif node.func.attr == "linear" and ast.unparse(node.func.value).split(".")[-1] in (
-            "F",
-            "functional",
-        ):
-            given = next((k.value for k in node.keywords if k.arg == "weight"), None)
-            given = node.args[1] if len(node.args) > 1 else given
-    return given if isinstance(given, ast.Attribute) and given.attr == "weight" else None
-
-
-def module_read(read: ast.Attribute) -> ast.expr | None:
-    """``M`` of ``next(M.parameters()).dtype``."""
-    call = read.value
-    if isinstance(call, ast.Call) and ast.unparse(call.func) == "next" and call.args:
-        func = call.args[0].func if isinstance(call.args[0], ast.Call) else None
-        if isinstance(func, ast.Attribute) and func.attr == "parameters":
-            return func.value
-    return None
-
-
-def packed_allocation(call: ast.Call) -> ast.expr | None:
-    """The dtype of an allocation in ``params_dtype`` whose shape is divided by a pack factor."""
-    dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-    if not (isinstance(dtype, ast.Name) and dtype.id == COMPUTE):
-        return None
-    for argument in call.args:
-        sizes = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
-        for size in sizes:
-            if isinstance(size, ast.BinOp) and isinstance(size.op, ast.FloorDiv):
-                if ast.unparse(size.right).endswith("pack_factor"):
-                    return dtype
-    return None
-
-
 def is_quantisable(cls: ClassRef) -> bool:
     """Whether layers of a class take a quantisation config and a dtype to compute in."""
     inits = [base.own_methods["__init__"] for base in cls.mro if "__init__" in base.own_methods]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dtypefix.analysis.module import FunctionNode
 from dtypefix.analysis.scopes import last_name
 
 ALLOCATIONS = frozenset(
@@ -41,6 +42,18 @@ class Placeholder:
     empty: ast.Call
     dtype: ast.expr
 
+    @property
+    def joined(self) -> bool:
+        """Whether torch makes the other arm of what layers returned earlier: ``torch.cat(outputs)``."""
+        return ast.unparse(self.made.func).startswith("torch.")
+
+
+def stand_ins(function: FunctionNode) -> Iterator[Placeholder]:
+    """The empty stand-ins anywhere in a function; see :func:`placeholders`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.If | ast.IfExp):
+            yield from placeholders(node)
+
 
 def placeholders(node: ast.If | ast.IfExp) -> Iterator[Placeholder]:
     """``if …: name = layer(x)`` with ``else: name = torch.empty((0, …), dtype=x.dtype)``, or the reverse."""
@@ -54,8 +67,7 @@ def placeholders(node: ast.If | ast.IfExp) -> Iterator[Placeholder]:
         for name, value in one.items():
             made, dtype = other.get(name), _empty_rows(value)
             if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
-                # What torch itself makes of the same input, ``torch.cat`` say, has the input's dtype.
-                if _empty_rows(made) is None and not ast.unparse(made.func).startswith("torch."):
+                if _empty_rows(made) is None and last_name(made.func) not in ALLOCATIONS:
                     yield Placeholder(name, made, value, dtype)
 
 
