@@ -15,7 +15,7 @@ from dtypefix.analysis.named_sinks import NamedSinks, Sink, target_name
 from dtypefix.analysis.reaching import is_stored
 from dtypefix.analysis.scopes import Scope
 from dtypefix.analysis.walking import walk
-from dtypefix.edits.imports import import_edit
+from dtypefix.edits.imports import import_edit, is_imported
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
@@ -86,13 +86,15 @@ class AmbientOutDtype(Rule):
             )
         elif other is not None and sink.direct and scope is not Scope.BOTH:
             text = f"the same class takes `{ast.unparse(other)}` for the model dtype"
+            fix, reason = self._config_fix(read, other)
             self.context.report(
                 read,
                 level="warning",
                 message=f"{sink.name} is the process's default dtype while the class reads "
                 "model_config.dtype: outside the model loader they differ",
                 evidence=[*evidence, Evidence(path, other.lineno, text)],
-                fix=self._config_fix(read, other),
+                fix=fix,
+                unfixed_reason=reason,
             )
         else:
             self.context.report(
@@ -125,17 +127,24 @@ class AmbientOutDtype(Rule):
                 return min(reads, key=lambda n: (abs(n.lineno - read.lineno), n.lineno))
         return None
 
-    def _config_fix(self, read: ast.Call, other: ast.Attribute) -> Fix:
+    def _config_fix(self, read: ast.Call, other: ast.Attribute) -> tuple[Fix | None, str | None]:
         """Read the model's config instead: safe where the same read already stands in the function."""
         text = ast.unparse(other)
         start, end = self.module.byte_range(read)
         here = self.module.enclosing_function(read)
         if here is not None and self.module.enclosing_function(other) is here:
             if may_repeat(self.module, self.project, other, read, here):
-                return Fix("safe", f"read {text}", (Edit(start, end, text),))
+                return Fix("safe", f"read {text}", (Edit(start, end, text),)), None
         text = f"{CONFIG}().model_config.dtype"
-        added = import_edit(self.module, "vllm.config", CONFIG, self.project.line_length(self.module))
-        return Fix("unsafe", f"read {text}", (Edit(start, end, text), *([added] if added else [])))
+        edits = [Edit(start, end, text)]
+        imports = self.project.imports(self.module)
+        if imports.name(CONFIG, read) is None or not is_imported(self.module, CONFIG):
+            added = import_edit(self.module, "vllm.config", CONFIG, self.project.line_length(self.module))
+            taken = imports.is_local(CONFIG, read) or CONFIG in self.module.definitions
+            if added is None or taken:
+                return None, f"{CONFIG} is not imported, and there is no sure place to import it"
+            edits.append(added)
+        return Fix("unsafe", f"read {text}", tuple(edits)), None
 
     def _activation(self, read: ast.Call) -> tuple[Fix | None, str | None]:
         """For code that runs a layer: the dtype of the activation it is given, where that is plain to see."""

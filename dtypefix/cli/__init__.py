@@ -12,6 +12,7 @@ from importlib import import_module
 import click
 
 from dtypefix import __version__
+from dtypefix.cli._signals import stopped_by_signals
 from dtypefix.engine.memory import collector_paused
 from dtypefix.errors import UserError
 
@@ -56,6 +57,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _tolerate_any_name()
     # A scanned file's doubtful escapes are its own affair; parsing it would print them.
     warnings.simplefilter("ignore", SyntaxWarning)
+    with stopped_by_signals() as signals:
+        try:
+            return _answer(arguments)
+        except (KeyboardInterrupt, Exception) as error:
+            if not signals and not isinstance(error, KeyboardInterrupt):
+                raise
+            print("dtypefix: interrupted", file=sys.stderr)
+            return 128 + signals[0] if signals else INTERRUPTED
+
+
+def _answer(arguments: Sequence[str] | None) -> int:
     try:
         with collector_paused():
             status = group.main(args=arguments, prog_name="dtypefix", standalone_mode=False)
@@ -70,9 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.format_message() + hint)
     except click.ClickException as error:
         return _fail(error.format_message())
-    except (KeyboardInterrupt, click.Abort):
-        print("dtypefix: interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except click.Abort:
+        raise KeyboardInterrupt from None
     except BrokenPipeError:
         # What is still buffered would fail again when the interpreter closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -48,15 +48,35 @@ def import_edit(module: Module, origin: str, name: str, width: int) -> Edit | No
     return None
 
 
+def is_imported(module: Module, name: str) -> bool:
+    """Whether an import binds ``name`` when the code runs, not only for a type checker."""
+    return any(
+        (alias.asname or alias.name) == name
+        and not any(
+            isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.unparse(parent.test)
+            for parent in module.ancestors(alias)
+        )
+        for alias in module.nodes(ast.alias)
+    )
+
+
 def _key(dotted: str) -> tuple[str, ...]:
     return tuple(dotted.lower().split("."))
 
 
 def _alone(module: Module, statement: ast.stmt) -> bool:
-    return statement.col_offset == 0 and not module.lines[statement.lineno - 1][:1].isspace()
+    """Whether a statement at module level shares its lines with no other; comments may stand behind it."""
+    behind = module.lines[(statement.end_lineno or statement.lineno) - 1][statement.end_col_offset or 0 :]
+    before = module.lines[statement.lineno - 1][: statement.col_offset]
+    above = module.lines[statement.lineno - 2] if statement.lineno > 1 else b""
+    if before.strip(b"\f") or above.rstrip(b"\r\n").endswith(b"\\"):
+        return False
+    return behind.strip()[:1] in (b"", b"#")
 
 
 def _behind(module: Module, statement: ast.stmt, line: str) -> Edit | None:
+    if not _alone(module, statement):
+        return None
     end = module.line_starts[statement.end_lineno or statement.lineno]
     if not module.source[:end].endswith((b"\n", b"\r")):
         line = "\n" + line
@@ -110,12 +130,12 @@ def orphaned_import_edits(before: Module, after: Module) -> list[Edit]:
     """Edits on ``after`` that remove the module-level imports whose last use an edit took away.
 
     An import that was unused before, is named in ``__all__`` or in any string, or shares its line
-    with a comment stays.
+    with a comment or another statement stays.
     """
     used_before, used_after = _names_used(before.tree), _names_used(after.tree)
     edits = []
     for statement in after.tree.body:
-        if not isinstance(statement, ast.Import | ast.ImportFrom):
+        if not isinstance(statement, ast.Import | ast.ImportFrom) or not _alone(after, statement):
             continue
         orphans = [
             alias

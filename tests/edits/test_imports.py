@@ -123,3 +123,22 @@ def test_an_import_that_lost_its_last_use_goes(before: str, after: str, expected
 )
 def test_an_import_that_may_still_matter_stays(before: str, after: str) -> None:
     assert orphaned(before, after) == after
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        "import os; import torch; x = os.sep\n",
+        "import torch; x = 1\n",
+        "x = 1; import torch\n",
+        "x = 1; \\\nimport torch\n",
+    ],
+)
+def test_an_import_that_shares_its_line_is_neither_removed_nor_followed(shared: str) -> None:
+    before, after = Module("f.py", f"{shared}torch.y\n".encode()), Module("f.py", shared.encode())
+    assert orphaned_import_edits(before, after) == []
+    assert added(shared) is None
+
+
+def test_a_string_that_begins_behind_an_import_stays_whole() -> None:
+    assert added('import torch; x = """\n"""\n') is None
