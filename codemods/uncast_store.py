@@ -22,7 +22,7 @@ from dtypefix.analysis.stores import (
     scaled_back,
     store_of,
 )
-from dtypefix.edits.cast import cast_expression
+from dtypefix.edits.cast import cast_argument, cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
@@ -90,8 +90,11 @@ class UncastStore(Rule):
         what = what if len(what) < 60 else "a tensor"
         fix = None
         if _plain(store.target):
-            width = self.project.line_length(self.module)
-            edits = cast_expression(self.module, store.value, f"{where}.dtype", width)
+            width, dtype = self.project.line_length(self.module), f"{where}.dtype"
+            if isinstance(node, ast.Call):
+                edits = cast_argument(self.module, node, store.value, dtype, width)
+            else:
+                edits = cast_expression(self.module, store.value, dtype, width)
             fix = Fix("safe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
