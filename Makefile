@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vllm bench-history lint docs format clean
+.PHONY: bench-speed help demo test test-vllm bench-history lint docs format clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -27,6 +27,9 @@ test: $(READY)  ## Run the tests; the releases they read are fetched once
 
 test-vllm: $(READY)  ## Run the repairs in a real vLLM: about 5 GB in the cache folder, 10 to 25 minutes
 	DTYPEFIX_VLLM=1 $(BIN)/python -m pytest tests/vllm $(ARGS)
+
+bench-speed: $(READY)  ## Time dtypefix against ruff, ast-grep and Fixit: about 10 minutes
+	$(BIN)/python -m benchmarks.speed $(ARGS)
 
 bench-history: $(READY)  ## Score rules and rewrites on repairs of the past (36 releases are fetched once)
 	$(BIN)/python benchmarks/history/fetch.py > /dev/null

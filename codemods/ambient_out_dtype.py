@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 import libcst as cst
 
 from dtypefix.analysis.fallback import inside_block, is_fallback, may_repeat
-from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module import Module
 from dtypefix.analysis.named_sinks import NamedSinks, Sink, target_name
+from dtypefix.analysis.reaching import is_stored
 from dtypefix.analysis.scopes import Scope
 from dtypefix.analysis.walking import walk
 from dtypefix.edits.imports import import_edit
@@ -58,6 +60,11 @@ class AmbientOutDtype(Rule):
         sink = NamedSinks(self.module, self.project, OUTPUT_NAME, OUTPUT_PARAMETER).of(read)
         if sink is not None:
             self._report(read, sink)
+
+    @cached_property
+    def _reads(self) -> dict[ast.AST, list[ast.Attribute]]:
+        """The reads of the configured dtype in scopes that were looked at."""
+        return {}
 
     def _report(self, read: ast.Call, sink: Sink) -> None:
         path = self.module.path
@@ -110,8 +117,10 @@ class AmbientOutDtype(Rule):
     def _config_read(self, read: ast.Call) -> ast.Attribute | None:
         """The read of ``model_config.dtype`` nearest by, in the same function or else the same class."""
         for scope in (self.module.enclosing_function(read), self.module.enclosing_class(read)):
-            nodes = walk(scope) if scope is not None else ()
-            reads = [n for n in nodes if isinstance(n, ast.Attribute) and CONFIG_READ.search(ast.unparse(n))]
+            reads = self._reads.get(scope) if scope is not None else []
+            if reads is None:
+                assert scope is not None
+                reads = self._reads[scope] = _config_reads(scope)
             if reads:
                 return min(reads, key=lambda n: (abs(n.lineno - read.lineno), n.lineno))
         return None
@@ -136,16 +145,18 @@ class AmbientOutDtype(Rule):
         if FAKE.search(function.name) or any(FAKE.search(ast.unparse(d)) for d in function.decorator_list):
             return None, "the real kernel's own default decides what its fake must return"
         name = next((a.arg for a in function.args.args if a.arg in ("x", "hidden_states")), None)
-        if name is None or _is_stored(function, name):
+        if name is None or is_stored(function, name):
             return None, "which tensor's dtype the output should have cannot be told from here"
         edit = Edit(*self.module.byte_range(read), f"{name}.dtype")
         return Fix("unsafe", f"use {name}.dtype", (edit,)), None
 
 
-def _is_stored(function: FunctionNode, name: str) -> bool:
-    return any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(function)
-    )
+def _config_reads(scope: ast.AST) -> list[ast.Attribute]:
+    return [
+        n
+        for n in walk(scope)
+        if isinstance(n, ast.Attribute) and n.attr == "dtype" and CONFIG_READ.search(ast.unparse(n))
+    ]
 
 
 __getattr__ = codemod_command(

@@ -12,6 +12,7 @@ from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.naming import subject
 from dtypefix.analysis.origins import Form, Kind, Value
+from dtypefix.analysis.scopes import last_name
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Fix
 
@@ -22,6 +23,7 @@ MODEL_TENSOR = re.compile(
 WHOLE = re.compile(
     r"(^|_)(cu|num|ids?|ind(ex|ices)|len(gth)?s?|lens|counts?|map|mask|scales?|slots?|checksum|shape|grid)(_|$)"
 )
+ARRAYS = ("array", "asarray")
 BIT_VIEWS = re.compile(r"view\((dtype=)?torch\.u?int|untyped_storage|iinfo")
 MODEL_KINDS = frozenset({Kind.MODEL, Kind.LAYER_COMPUTE, Kind.LAYER_WEIGHT, Kind.CHECKPOINT})
 
@@ -38,7 +40,7 @@ class Bf16ToNumpy(Rule):
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one conversion."""
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "numpy":
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in ("numpy", *ARRAYS):
             return
         call = self.context.ast_of(node)
         tensor = _converted(call) if isinstance(call, ast.Call) else None
@@ -76,17 +78,24 @@ class Bf16ToNumpy(Rule):
 
 
 def _converted(call: ast.Call) -> ast.expr | None:
-    """``x`` of ``x.numpy()`` without a cast or a view on the way."""
+    """``x`` of ``x.numpy()``, or of ``np.asarray(x)`` for a tensor, without a cast or a view on the way."""
     func = call.func
-    if not isinstance(func, ast.Attribute) or func.attr != "numpy" or call.args:
+    if not isinstance(func, ast.Attribute):
         return None
-    text = ast.unparse(func.value)
+    tensor = func.value
+    if func.attr in ARRAYS and ast.unparse(tensor) in ("np", "numpy") and len(call.args) == 1:
+        tensor = call.args[0]
+        if not isinstance(tensor, ast.Call) or last_name(tensor.func) not in ("cpu", "detach"):
+            return None
+    elif func.attr != "numpy" or call.args:
+        return None
+    text = ast.unparse(tensor)
     if (
         re.search(r"\.(float|int|long|half|double|bool|to|type|view|byte)\((?!['\"]cpu)[^)]", text)
         or ".float()" in text
     ):
         return None
-    return func.value
+    return tensor
 
 
 def _name(tensor: ast.expr) -> str:

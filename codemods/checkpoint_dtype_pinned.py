@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from dtypefix.analysis.carried import carried_dtype
-from dtypefix.analysis.dtype_use import use_of
+from dtypefix.analysis.dtype_use import sink_of, use_of
+from dtypefix.analysis.fallback import inside_block, is_deferred
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.reaching import parameter_default
 from dtypefix.edits.arguments import drop_argument
@@ -22,9 +23,10 @@ ENGINE = re.compile(r"(vllm|model|cache|parallel|quant|lora|moe|scheduler|device
 PRETRAINED = re.compile(r"Pre[Tt]rained(Tokenizer)?Config|^transformers\.")
 OWN = "vllm.config."
 READS = frozenset({"dtype", "torch_dtype"})
-SINKS = frozenset({"dtype", "params_dtype", "out_dtype", "torch_dtype"})
 LOADS = re.compile(r"load|warmup")
-DROPPABLE = re.compile(r"^torch\.(empty|zeros|ones|full|rand|randn|tensor|eye)$")
+DROPPABLE = re.compile(r"^torch\.(empty|zeros|ones|rand|randn|eye)$")
+# Without a dtype these take that of what they are filled with.
+FILLED = re.compile(r"^torch\.(full|tensor)$")
 
 
 class CheckpointDtypePinned(Rule):
@@ -36,19 +38,28 @@ class CheckpointDtypePinned(Rule):
         if not MODELS.search(module.path):
             return
         for node in module.nodes():
-            if _is_read(node) and module.enclosing_class(node) is not None:
+            if _config(node) is not None and module.enclosing_class(node) is not None:
                 yield node
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one read."""
-        read = self.context.ast_of(node) if node.attr.value in READS else None
-        if not isinstance(read, ast.Attribute) or not _is_read(read) or not MODELS.search(self.module.path):
+        if node.attr.value in READS:
+            self._examine(self.context.ast_of(node))
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """Examine ``getattr(config, "torch_dtype", …)``."""
+        if isinstance(node.func, cst.Name) and node.func.value == "getattr":
+            self._examine(self.context.ast_of(node))
+
+    def _examine(self, read: ast.AST | None) -> None:
+        config = _config(read) if read is not None and MODELS.search(self.module.path) else None
+        if config is None or not isinstance(read, ast.expr):
             return
         function = self.module.enclosing_function(read)
-        if function is None or LOADS.search(function.name) or not self._is_checkpoint(read.value):
+        if function is None or LOADS.search(function.name) or not self._is_checkpoint(config):
             return
         use = use_of(self.module, read)
-        sink = self._sink(use)
+        sink = sink_of(self.module, use)
         if use is None or sink is None:
             return
         path, text = self.module.path, ast.unparse(read)
@@ -85,28 +96,11 @@ class CheckpointDtypePinned(Rule):
             return any(PRETRAINED.search(name) for name in names)
         return True
 
-    def _sink(self, use: ast.AST | None) -> str | None:
-        """What the dtype decides, in words; None when it is not used as one."""
-        parent = self.module.parents.get(use) if use is not None else None
-        while isinstance(parent, ast.IfExp | ast.BoolOp):
-            parent = self.module.parents.get(parent)
-        if isinstance(parent, ast.Assign):
-            target = ast.unparse(parent.targets[0])
-            return f"`{target}`" if target.endswith("dtype") and "." in target else None
-        named = isinstance(parent, ast.keyword) and parent.arg in SINKS
-        call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-        if not isinstance(call, ast.Call):
-            return None
-        cast = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
-        if not (named or cast):
-            return None
-        shown = call.func.value if cast and isinstance(call.func, ast.Attribute) else call.func
-        return f"the dtype of `{ast.unparse(shown)[:60]}`"
-
-    def _fix(self, read: ast.Attribute, function: FunctionNode) -> tuple[Fix | None, str | None]:
+    def _fix(self, read: ast.expr, function: FunctionNode) -> tuple[Fix | None, str | None]:
         """Drop the keyword of a constructor's call, where leaving it out means the default dtype."""
         parent = self.module.parents.get(read)
-        if isinstance(parent, ast.IfExp):
+        chosen = isinstance(parent, ast.IfExp | ast.BoolOp)
+        while isinstance(parent, ast.IfExp | ast.BoolOp):
             parent = self.module.parents.get(parent)
         call = self.module.parents.get(parent) if isinstance(parent, ast.keyword) else None
         if (
@@ -115,26 +109,50 @@ class CheckpointDtypePinned(Rule):
             or function.name != "__init__"
         ):
             return None, "no expression here is known to hold the model's dtype"
+        managers = {*self.project.knowledge.default_dtype_managers, "set_default_dtype"}
+        if is_deferred(self.module, call) or inside_block(self.module, call, managers):
+            return None, "the model's dtype need not be the default one here"
         kind = self._may_drop(call, parent.arg or "")
         if kind is None:
             return None, f"what `{ast.unparse(call.func)}` does without {parent.arg} is not in reach"
+        kind = "unsafe" if chosen else kind
         edit = drop_argument(self.module, call, parent)
         return Fix(kind, f"drop {parent.arg}: the model loader sets the default dtype", (edit,)), None
 
     def _may_drop(self, call: ast.Call, keyword: str) -> Applicability | None:
-        if DROPPABLE.search(self.project.qualified(self.module, call.func) or ""):
+        name = self.project.qualified(self.module, call.func) or ""
+        if DROPPABLE.search(name):
             return "safe"
+        if FILLED.search(name):
+            filling = [*call.args[-1:], *(k.value for k in call.keywords if k.arg in ("data", "fill_value"))]
+            return "safe" if filling and _is_float(filling[-1]) else None
         cls = self.project.resolve_class(self.module, call.func)
         init = cls.method("__init__") if cls is not None else None
         default = parameter_default(init[1], keyword) if init is not None else None
         return "unsafe" if isinstance(default, ast.Constant) and default.value is None else None
 
 
-def _is_read(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Attribute) or node.attr not in READS or not isinstance(node.ctx, ast.Load):
-        return False
-    base = ast.unparse(node.value) if isinstance(node.value, ast.Name | ast.Attribute) else ""
-    return CONFIG.search(base) is not None and not ENGINE.search(base.rpartition(".")[2])
+def _config(node: ast.AST) -> ast.expr | None:
+    """``config`` of ``config.torch_dtype`` or ``getattr(config, "torch_dtype")``, by its name."""
+    config, name = None, None
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        config, name = node.value, node.attr
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        if len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            config, name = node.args[0], str(node.args[1].value)
+    if name not in READS or not isinstance(config, ast.Name | ast.Attribute):
+        return None
+    text = ast.unparse(config)
+    return config if CONFIG.search(text) and not ENGINE.search(text.rpartition(".")[2]) else None
+
+
+def _is_float(expr: ast.expr) -> bool:
+    """Whether an expression is a floating number as written, or a list of them."""
+    if isinstance(expr, ast.UnaryOp):
+        return _is_float(expr.operand)
+    if isinstance(expr, ast.List | ast.Tuple):
+        return bool(expr.elts) and all(map(_is_float, expr.elts))
+    return isinstance(expr, ast.Constant) and isinstance(expr.value, float)
 
 
 __getattr__ = codemod_command(

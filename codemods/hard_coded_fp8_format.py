@@ -87,7 +87,7 @@ class HardCodedFp8Format(Rule):
     def _report(self, scope: ast.AST, found: list[Use]) -> None:
         path = self.module.path
         evidence = [Evidence(path, use.node.lineno, use.what) for use in found]
-        known = self._knows_platform(scope)
+        known = self._knows_platform()
         if known is not None:
             evidence.append(
                 Evidence(path, known.lineno, "the same file asks the platform for its format here")
@@ -95,32 +95,34 @@ class HardCodedFp8Format(Rule):
         evidence.append(
             Evidence(path, found[0].node.lineno, "ROCm's gfx94x computes in e4m3fnuz (largest value 224)")
         )
-        fix = self._fix(found)
+        fix = self._fix(scope, found)
         self.context.report(
             found[0].node,
             level="note" if all(use.weak for use in found) else "warning",
             message=f"{found[0].what}, on ROCm's gfx94x too",
             evidence=evidence,
             fix=fix,
-            unfixed_reason=None if fix else self._reason(found),
+            unfixed_reason=None if fix else self._reason(scope, found),
         )
 
-    def _reason(self, found: list[Use]) -> str:
+    def _reason(self, scope: ast.AST, found: list[Use]) -> str:
         if any(not use.replaceable for use in found):
-            return (
-                "the kernel or its limits must take the format from the caller, which has to ask the platform"
-            )
+            return "the kernel or its limits must take the format from the caller, who asks the platform"
+        if "finfo(" in self.module.text(scope):
+            return "the limits have to become those of get_fp8_min_max() together with it"
         return "nothing in reach tells the platform's format"
 
-    def _knows_platform(self, scope: ast.AST) -> ast.Call | None:
+    def _knows_platform(self) -> ast.Call | None:
         for node in self.module.nodes(ast.Call):
             if last_name(node.func) in ("fp8_dtype", "is_fp8_fnuz"):
                 return node
         return None
 
-    def _fix(self, found: list[Use]) -> Fix | None:
+    def _fix(self, scope: ast.AST, found: list[Use]) -> Fix | None:
         """Ask the platform instead, where every use is a name and the project has the question."""
         if not all(use.replaceable for use in found) or not self.module.name.startswith("vllm."):
+            return None
+        if "finfo(" in self.module.text(scope):
             return None
         text = f"{PLATFORM}.fp8_dtype()"
         edits = [Edit(*self.module.byte_range(use.node), text) for use in found]
@@ -145,14 +147,12 @@ class HardCodedFp8Format(Rule):
             at = self.module.byte_range(branch.test)[1]
             edit = Edit(at, at, f" and {weight}.dtype == torch.float8_e4m3fn")
             fix = Fix("unsafe", f"test {weight}.dtype as well", (edit,))
-        text = f"{CONVERT} asserts that the weight is float8_e4m3fn"
-        self.context.report(
+        self.warn(
             call,
-            level="warning",
-            message=f"`{weight}` is converted without a look at its dtype: it may be e4m3fnuz already",
-            evidence=[Evidence(self.module.path, call.lineno, text)],
-            fix=fix,
-            unfixed_reason=None if fix else "the test around it is not understood",
+            f"`{weight}` is converted without a look at its dtype: it may be e4m3fnuz already",
+            [(call, f"{CONVERT} asserts that the weight is float8_e4m3fn")],
+            "the test around it is not understood",
+            fix,
         )
 
 

@@ -10,22 +10,25 @@ from functools import cached_property
 import libcst as cst
 
 from dtypefix.analysis.carried import carried_dtype, partner_dtype
-from dtypefix.analysis.literal_dtype import HalfLiteral, Role, asks_first, half_literal, half_nodes
+from dtypefix.analysis.literal_dtype import (
+    HalfLiteral,
+    Role,
+    asks_first,
+    half_literal,
+    half_nodes,
+    ignores_parameter,
+)
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.reaching import parameter_names
-from dtypefix.analysis.walking import walk
 from dtypefix.edits.arguments import drop_argument
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
 MODELS = re.compile(r"(^|/)(models|layers)/(?!.*(quantization|fused_moe|attention)/)")
-KERNELS = re.compile(
-    r"(^|/)(ops|kernels?|cute\w*|mono|specialized_decode|runtime|tests?)/|warmup|kernel|moe|sparse"
-)
+KERNELS = re.compile(r"(^|/)(ops|kernels?|cute\w*|tests?)/|warmup|kernel|moe|sparse")
 METHODS = re.compile(r"(^|/)quantization/")
 SKIP = re.compile(r"load|process_weights|pack|warmup|dummy|profile|dequant|fake|fp8|fp4|int8|_bf16|_fp16")
 LAYER = re.compile(r"(Linear|Norm|Embedding|LMHead|Conv\w*|get_rope|super\(\)\.__init__)$")
-ONE_SUPPORTED = re.compile(rb"def get_supported_act_dtypes[^\n]*\n\s+return \[([^\],]*)\]")
 # More literals than this, and the whole file is written for one dtype.
 MOST = 4
 
@@ -41,6 +44,11 @@ class HardCodedHalf(Rule):
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one literal."""
         self._examine(node)
+
+    def visit_Name(self, node: cst.Name) -> None:
+        """Examine one literal that was imported by its name."""
+        if node.value in ("bfloat16", "float16", "half"):
+            self._examine(node)
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one ``.half()`` or ``.bfloat16()``."""
@@ -113,7 +121,7 @@ def _why(module: Module, literal: HalfLiteral, model: bool) -> str | None:
         by_pointer = ".element_ty" in module.text(function)
         return "the kernel takes its other dtypes from its pointers" if by_pointer else None
     if METHODS.search(module.path):
-        return _ignores_parameter(module, literal)
+        return ignores_parameter(module, literal)
     if not model or owner is None or not owner.bases or "Process" in owner.name:
         return None
     building = function.name == "__init__" and literal.role is not Role.VARIABLE
@@ -129,21 +137,6 @@ def _why(module: Module, literal: HalfLiteral, model: bool) -> str | None:
     if literal.role is Role.ARGUMENT and not LAYER.search(callee):
         return None
     return "it is decided here, not by the model's configuration" if building else None
-
-
-def _ignores_parameter(module: Module, literal: HalfLiteral) -> str | None:
-    """Whether a method is handed ``params_dtype``, never reads it, and allocates in a literal instead."""
-    function = literal.function
-    if literal.role is Role.DEFAULT and literal.name == "params_dtype":
-        return "callers that leave it out get it"
-    allocates = literal.role in (Role.ALLOCATION, Role.PARAMETER, Role.VARIABLE)
-    if not allocates or "params_dtype" not in parameter_names(function):
-        return None
-    if any(isinstance(n, ast.Name) and n.id == "params_dtype" for n in walk(function)):
-        return None
-    # A format that supports one activation dtype only may well write it out.
-    supported = ONE_SUPPORTED.search(module.source)
-    return None if supported else "the method is handed params_dtype and does not read it"
 
 
 __getattr__ = codemod_command(

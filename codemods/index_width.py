@@ -9,22 +9,19 @@ from typing import Any
 
 import libcst as cst
 
+from codemods.support.facts import facts
 from dtypefix.analysis import index_widths as widths
-from dtypefix.analysis.index_widths import has_keyword, width
-from dtypefix.analysis.kernels import is_kernel, kernel_of, launched, parameter_names, stores_counter
+from dtypefix.analysis.index_widths import INHERIT, TO_DEVICE, has_keyword, suspects, target_of, width
+from dtypefix.analysis.kernels import is_kernel, launched
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.scopes import last_name
-from dtypefix.analysis.walking import walk
 from dtypefix.edits.arguments import keyword_edit
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix, Level
 
-INHERIT = frozenset({"new_empty", "new_zeros"})
-TO_DEVICE = "async_tensor_h2d"
 FLOATING = re.compile(r"(^|_)(weights?|scales?|bias|logits|probs|hidden_states)$")
-# Last components of the operations in the table, which is read when a call is examined.
-OPS = re.compile(r"^(cutlass_moe_mm|combine|dispatch|swap_blocks|cpu_fused_moe|fused_experts_cpu)$|_moe$")
+OPS = frozenset(row["op"].rpartition(".")[2] for row in facts("index_widths")["index_width"])
 
 
 class IndexWidth(Rule):
@@ -33,38 +30,7 @@ class IndexWidth(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Conditional values in kernels and their launches, and the calls that may take or make an index."""
-        kernels = b"triton" in module.source
-        pointers = b"data_ptr()" in module.source
-        inherited: list[ast.Call] = []
-        launching: set[ast.AST | None] = set()
-        for node in module.nodes(ast.IfExp, ast.Call):
-            if isinstance(node, ast.IfExp) and kernels:
-                arms = (node.body, node.orelse)
-                if any(isinstance(arm, ast.Constant) for arm in arms):
-                    function = module.enclosing_function(node)
-                    if isinstance(function, FunctionNode) and is_kernel(function):
-                        if widths.literal_beside_load(node, function):
-                            yield node
-                elif isinstance(parent := module.parents[node], ast.Call) and launched(parent):
-                    yield node
-            elif isinstance(node, ast.Call):
-                name, typed = last_name(node.func), has_keyword(node, "dtype")
-                if launched(node):
-                    launching.add(module.enclosing_function(node))
-                elif name in INHERIT:
-                    if kernels and not typed and isinstance(module.parents[node], ast.Assign):
-                        inherited.append(node)
-                elif name == TO_DEVICE or (name == "tensor" and pointers):
-                    function = module.enclosing_function(node)
-                    find = widths.array_from_elsewhere if name == TO_DEVICE else widths.addresses
-                    if not typed and node.args and function is not None and find(function, node.args[0]):
-                        yield node
-                elif OPS.search(name):
-                    yield node
-                elif name in ("empty", "zeros", "ones") and not typed:
-                    if widths.floating_index(node, _target(module.parents[node])):
-                        yield node
-        yield from (call for call in inherited if module.enclosing_function(call) in launching)
+        return suspects(module, OPS)
 
     def visit_IfExp(self, node: cst.IfExp) -> None:
         """A literal beside a load, or two widths for one argument of a kernel."""
@@ -95,21 +61,20 @@ class IndexWidth(Rule):
         name = last_name(call.func)
         if name in INHERIT:
             self._inherited(call, function)
-        elif name == TO_DEVICE and len(call.args) in (1, 2) and not has_keyword(call, "out"):
+        elif name in TO_DEVICE and len(call.args) in (1, 2) and not has_keyword(call, "out"):
             if not has_keyword(call, "dtype") and (
                 source := widths.array_from_elsewhere(function, call.args[0])
             ):
                 message = (
                     f"`{ast.unparse(call.args[0])}` is copied with whatever width numpy gave it elsewhere"
                 )
-                self._report(
-                    call, message, [(source, "no dtype is given here")], "pass dtype=", "torch.int32"
-                )
+                pin = "" if name == "from_numpy" else "torch.int32"
+                self._report(call, message, [(source, "no dtype is given here")], "name the dtype", pin)
         elif name == "tensor" and call.args and not has_keyword(call, "dtype"):
             if made := widths.addresses(function, call.args[0]):
                 message = "addresses become int64 here; kernels read uint64, and the upper half does not fit"
                 self._report(call, message, [(made, "this is an address")], "pass dtype=", "torch.uint64")
-        elif index := widths.floating_index(call, _target(self.module.parents[call])):
+        elif index := widths.floating_index(call, target_of(self.module.parents[call])):
             message = f"`{index}` is made without a dtype, so that it is floating"
             self._report(
                 call, message, [(call, "the default dtype is a floating one")], "pass dtype=", "torch.int64"
@@ -130,32 +95,17 @@ class IndexWidth(Rule):
             self._report(choice, message, steps, "cast the one whose width is known to what the kernel reads")
 
     def _inherited(self, call: ast.Call, function: FunctionNode) -> None:
-        statement = self.module.parents[call]
-        if not isinstance(call.func, ast.Attribute) or has_keyword(call, "dtype"):
+        found = widths.inherited_counter(self.project.flows(self.module), call, function)
+        if found is None or not isinstance(call.func, ast.Attribute):
             return
-        target = _target(statement)
-        source = call.func.value
-        if not isinstance(target, ast.Name) or target.id.endswith(last_name(source) or "?"):
-            return
-        for launch in (n for n in walk(function) if isinstance(n, ast.Call) and launched(n)):
-            kernel = kernel_of(self.module, launch)
-            names = parameter_names(kernel) if kernel is not None else []
-            place = next(
-                (n for n, a in zip(names, launch.args, strict=False) if ast.unparse(a) == target.id), None
-            )
-            if kernel is None or place is None or not stores_counter(kernel, place):
-                continue
-            if self.project.flows(self.module).value(source).literal is None:
-                made, text = call.func.attr.removeprefix("new_"), ast.unparse(source)
-                shape = ", ".join(ast.unparse(a) for a in call.args)
-                new = f"torch.{made}({shape}, dtype=torch.int32, device={text}.device)"
-                message = (
-                    f"`{target.id}` has the width of `{text}`, but the kernel stores int32 counters in it"
-                )
-                steps = [(kernel, f"`{place}` is only given tl.arange values, which are int32")]
-                edit = None if call.keywords else Edit(*self.module.byte_range(call), new)
-                self._report(call, message, steps, "give it a dtype of its own", edit=edit)
-            return
+        target, kernel, place = found
+        made, text = call.func.attr.removeprefix("new_"), ast.unparse(call.func.value)
+        shape = ", ".join(ast.unparse(a) for a in call.args)
+        new = f"torch.{made}({shape}, dtype=torch.int32, device={text}.device)"
+        message = f"`{target}` has the width of `{text}`, but the kernel stores int32 counters in it"
+        steps = [(kernel, f"`{place}` is only given tl.arange values, which are int32")]
+        edit = None if call.keywords else Edit(*self.module.byte_range(call), new)
+        self._report(call, message, steps, "give it a dtype of its own", edit=edit)
 
     def _contract(self, call: ast.Call, row: dict[str, Any]) -> None:
         argument = next((k.value for k in call.keywords if k.arg == row["argument"]), None)
@@ -192,7 +142,8 @@ class IndexWidth(Rule):
         level: Level = "warning",
     ) -> None:
         """Report a place; ``pin`` is a dtype to pass as a new last keyword, where that is simple."""
-        if pin and isinstance(at, ast.Call) and (at.args or at.keywords):
+        known = self.project.imports(self.module).from_modules().get("torch") == "torch"
+        if pin and known and isinstance(at, ast.Call) and (at.args or at.keywords):
             edit = keyword_edit(self.module, at, "dtype", pin, self.project.line_length(self.module))
         fix = Fix("unsafe", f"make it {pin or 'torch.int32'}", (edit,)) if edit else None
         evidence = [Evidence(self.module.path, node.lineno, text) for node, text in steps]
@@ -204,10 +155,6 @@ class IndexWidth(Rule):
             fix=fix,
             unfixed_reason=None if fix else reason,
         )
-
-
-def _target(statement: ast.AST) -> ast.expr | None:
-    return statement.targets[0] if isinstance(statement, ast.Assign) else None
 
 
 __getattr__ = codemod_command(

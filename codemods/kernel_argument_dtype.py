@@ -8,9 +8,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from codemods.kernel_argument_call import Bound, Fault
-from codemods.kernel_argument_checks import faults, hands_on, may_be_none
-from codemods.kernel_argument_tables import (
+from codemods.support.kernel_argument_call import Bound, Fault
+from codemods.support.kernel_argument_checks import cast_argument, faults, hands_on
+from codemods.support.kernel_argument_tables import (
     BITS,
     CONTRACTS,
     KNOWN_DTYPES,
@@ -25,7 +25,6 @@ from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
-from dtypefix.findings import Edit, Fix
 
 
 class KernelArgumentDtype(Rule):
@@ -127,7 +126,7 @@ class KernelArgumentDtype(Rule):
     def _report(self, fault: Fault, bound: Bound) -> None:
         evidence = [e for value in fault.values for e in evidence_of(value, self.module, 4)]
         evidence.append(evidence_at(bound.call, self.module, f"contract: {bound.contract.cite}"))
-        fix, reason = self._cast(fault, bound)
+        fix, reason = cast_argument(self.project, fault, bound)
         self.context.report(
             fault.argument,
             level=fault.level,
@@ -136,26 +135,6 @@ class KernelArgumentDtype(Rule):
             fix=fix,
             unfixed_reason=reason,
         )
-
-    def _cast(self, fault: Fault, bound: Bound) -> tuple[Fix | None, str | None]:
-        """A cast of the argument, or why there is none."""
-        name = next((n for n, given in bound.given.items() if given is fault.argument), "")
-        if fault.dtype is None or not isinstance(fault.argument, ast.Name | ast.Attribute | ast.Call):
-            return None, fault.reason
-        if name in ROLES["written"]:
-            return None, "the operator writes to this argument, so that a cast copy would be lost"
-        if (
-            fault.dtype.startswith("torch.")
-            and self.project.imports(self.module).name("torch", bound.call) != "torch"
-        ):
-            return None, f"cast it to {fault.dtype}: `torch` is not imported here"
-        end = self.module.byte_range(fault.argument)[1]
-        if may_be_none(fault.argument, bound):
-            if not isinstance(fault.argument, ast.Name):
-                return None, f"cast it to {fault.dtype} where it is not None"
-            text = f".to({fault.dtype}) if {fault.argument.id} is not None else None"
-            return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, text),)), None
-        return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, f".to({fault.dtype})"),)), None
 
 
 __getattr__ = codemod_command(

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from codemods import kv_cache_checks as checks
-from codemods.facts import facts
-from codemods.kv_cache_claims import claims_too_much, planned_alike, process_wide_default
+from codemods.support import kv_cache_checks as checks
+from codemods.support.facts import facts
+from codemods.support.kv_cache_claims import claims_too_much, planned_alike, process_wide_default
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
@@ -67,9 +67,10 @@ class KvCacheDtypeSource(Rule):
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine one call that is told, or should be told, a cache dtype."""
+        func = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        name = func.value if isinstance(func, cst.Name) else ""
         if not any(a.keyword is not None and a.keyword.value in KEYWORDS for a in node.args) and not (
-            isinstance(node.func, cst.Name)
-            and (checks.CACHE_CLASS in node.func.value or node.func.value == checks.REPLACE)
+            checks.CACHE_CLASS in name or name == checks.REPLACE
         ):
             return
         call = self.context.ast_of(node)

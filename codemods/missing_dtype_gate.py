@@ -12,7 +12,6 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import walk
 from dtypefix.engine.rule import Rule, RuleContext, codemod_command
-from dtypefix.findings import Evidence
 
 REGISTER = "register_replacement"
 
@@ -39,7 +38,7 @@ class MissingDtypeGate(Rule):
                 if gates.by_head_size(node) is not None:
                     yield node
             elif isinstance(node, ast.Call) and last_name(node.func) == REGISTER:
-                if b"extra_check=" in module.source and not _checked(node):
+                if b"extra_check=" in module.source and not gates.checked(node):
                     yield node
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -63,7 +62,7 @@ class MissingDtypeGate(Rule):
         )
         if test is None or owner is None or "dtype" not in ast.unparse(owner):
             return
-        self._report(
+        self.warn(
             test,
             "the kernel is picked by device and head size; the dtype, which is known here, is not looked at",
             [(test, "no operand of this condition speaks of a dtype")],
@@ -78,7 +77,7 @@ class MissingDtypeGate(Rule):
         if "amd/" in self.module.path and "is_cuda()" in ast.unparse(flag.value):
             return  # never true there
         name = last_name(flag.targets[0])
-        self._report(
+        self.warn(
             flag,
             f"`{name}` admits a fused kernel by device and shape, whatever the model dtype is",
             [(flag, "no operand of this condition speaks of a dtype")],
@@ -92,18 +91,20 @@ class MissingDtypeGate(Rule):
             return
         call = self.context.ast_of(node)
         owner = self.module.enclosing_class(call) if call is not None else None
-        if not isinstance(call, ast.Call) or _checked(call) or owner is None or owner in self._seen:
+        if not isinstance(call, ast.Call) or gates.checked(call) or owner is None or owner in self._seen:
             return
         others = (n for n in self.module.nodes() if isinstance(n, ast.Call))
-        other = next((n for n in others if last_name(n.func) == REGISTER and "dtype" in _checked(n)), None)
+        other = next(
+            (n for n in others if last_name(n.func) == REGISTER and "dtype" in gates.checked(n)), None
+        )
         mixed = self.project.knowledge.table("half_only")["mixed_norms"]
         if other is None or "norm" not in owner.name.lower() or any(name in owner.name for name in mixed):
             return
         self._seen.add(owner)
-        self._report(
+        self.warn(
             call,
-            f"this fusion of a norm is registered without {_checked(other)}, which its neighbours have",
-            [(other, f"a neighbour passes extra_check={_checked(other)}")],
+            f"this fusion of a norm is registered without {gates.checked(other)}, which its neighbours have",
+            [(other, f"a neighbour passes extra_check={gates.checked(other)}")],
             "the check must fit the operands of this pattern",
         )
 
@@ -114,7 +115,7 @@ class MissingDtypeGate(Rule):
                 continue
             if node.value.attr not in backends or gates.read_on_the_way(self.module, node, function):
                 continue
-            self._report(
+            self.warn(
                 node,
                 f"{node.value.attr} takes half precision only, and nothing on the way here looks at `dtype`",
                 [
@@ -131,7 +132,7 @@ class MissingDtypeGate(Rule):
             (n for n in walk(function) if isinstance(n, ast.Return) and gates.is_false(n.value)),
             key=lambda n: n.lineno,
         )
-        self._report(
+        self.warn(
             exits[0],
             f"{function.name} looks at the shape and layout of `{tensor}`, and never at its dtype",
             [(function, f"`{tensor}` can have any dtype here")],
@@ -139,36 +140,14 @@ class MissingDtypeGate(Rule):
         )
 
     def _gates(self, function: FunctionNode) -> None:
-        found = list(gates.gates(function))
-        looking = [g for g in found if "dtype" in ast.unparse(g.value)]
-        if not looking:
-            return
-        derived = {last_name(g.targets[0]) for g in looking}
-        for gate in found:
-            text = ast.unparse(gate.value)
-            if (
-                "dtype" in text
-                or not isinstance(gate.value, ast.BoolOp)
-                or any(name in text for name in derived)
-            ):
-                continue
-            name = last_name(gate.targets[0])
-            other = last_name(looking[0].targets[0])
-            self._report(
+        for gate, beside in gates.unlike(function):
+            name, other = last_name(gate.targets[0]), last_name(beside.targets[0])
+            self.warn(
                 gate,
                 f"`{name}` admits a kernel whatever the dtype is; `{other}` beside it looks",
-                [(looking[0], f"`{other}` tests a dtype")],
+                [(beside, f"`{other}` tests a dtype")],
                 "the dtypes that the kernel takes are not known here",
             )
-
-    def _report(self, at: ast.AST, message: str, steps: list[tuple[ast.AST, str]], reason: str) -> None:
-        evidence = [Evidence(self.module.path, n.lineno, text) for n, text in steps]  # type: ignore[attr-defined]
-        self.context.report(at, level="warning", message=message, evidence=evidence, unfixed_reason=reason)
-
-
-def _checked(call: ast.Call) -> str:
-    """What a registration passes as its extra check, ``""`` for nothing."""
-    return next((ast.unparse(k.value) for k in call.keywords if k.arg == "extra_check"), "")
 
 
 __getattr__ = codemod_command(

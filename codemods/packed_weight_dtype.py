@@ -10,18 +10,25 @@ import libcst as cst
 
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.dtype_use import use_of
-from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module import Module
 from dtypefix.analysis.packed import COMPUTE, PackedLayer, first_parameter, packed_layer
 from dtypefix.analysis.reaching import path_through_alias
 from dtypefix.analysis.scopes import Scope
+from dtypefix.analysis.weight_reads import (
+    borrowed_weight,
+    is_destination,
+    is_excused,
+    is_looked_at,
+    layer_read,
+    module_read,
+    packed_allocation,
+)
 from dtypefix.analysis.witness import owners_of
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Edit, Evidence, Fix
+from dtypefix.findings import Edit, Fix
 
 # These hold the weight formats themselves, and read the stored dtype on purpose.
 FORMATS = re.compile(r"(^|/)(quantization|kernels|fused_moe)/")
-GUARD = re.compile(r"is_floating_point|quant_method|quant_config|is_quant|Unquantized")
-LOADS = re.compile(r"load|tie_weights|process_weights")
 # vLLM may wrap the linear layers of such a model once it is built; the wrapper has `weight`, not COMPUTE.
 WRAPPED_FOR_LORA = {"SupportsMultiModal", "SupportsLoRA"}
 
@@ -35,10 +42,11 @@ class PackedWeightDtype(Rule):
         formats = FORMATS.search(module.path) is not None
         for node in module.nodes():
             if isinstance(node, ast.Attribute) and node.attr == "dtype" and not formats:
-                if _layer(node) is not None or _module(node) is not None:
+                if layer_read(node) is not None or module_read(node) is not None:
                     yield node
-            elif isinstance(node, ast.Call) and _packed_allocation(node) is not None:
-                yield node
+            elif isinstance(node, ast.Call):
+                if packed_allocation(node) is not None or (not formats and borrowed_weight(node)):
+                    yield node
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         """Examine one read of a weight's dtype."""
@@ -46,7 +54,9 @@ class PackedWeightDtype(Rule):
             return
         read = self.context.ast_of(node)
         owner = self.module.enclosing_class(read) if read is not None else None
-        if not isinstance(read, ast.Attribute) or owner is None or self._is_excused(read):
+        if not isinstance(read, ast.Attribute) or owner is None or is_excused(self.module, read):
+            return
+        if is_looked_at(self.module, read) or is_destination(self.module, read):
             return
         cls = self.project.class_of(self.module, owner)
         layer, use = self._layer(cls, read), use_of(self.module, read)
@@ -54,52 +64,72 @@ class PackedWeightDtype(Rule):
             return
         text = ast.unparse(read)
         fix, reason = self._fix(cls, read, layer)
-        line = use.lineno  # type: ignore[attr-defined]
-        self.context.report(
+        self.warn(
             read,
-            level="warning",
-            message=f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
-            evidence=[layer.evidence, Evidence(self.module.path, line, f"`{text}` is used as a dtype")],
-            fix=fix,
-            unfixed_reason=reason,
+            f"{text} is the stored dtype, which a packed {layer.class_name} does not compute in",
+            [layer.evidence, (use, f"`{text}` is used as a dtype")],
+            reason or "",
+            fix,
         )
 
     def visit_Call(self, node: cst.Call) -> None:
-        """Examine one allocation of packed storage."""
+        """Examine one allocation of packed storage, or a call that is handed a weight."""
         call = self.context.ast_of(node)
-        dtype = _packed_allocation(call) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and not FORMATS.search(self.module.path):
+            self._borrowed(call)
+        dtype = packed_allocation(call) if isinstance(call, ast.Call) else None
         if not isinstance(call, ast.Call) or dtype is None:
             return
         if (self.project.qualified(self.module, call.func) or "").rpartition(".")[0] != "torch":
             return
-        self.context.report(
+        self.warn(
             call,
-            level="warning",
-            message=f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
-            evidence=[Evidence(self.module.path, dtype.lineno, "its shape is divided by the pack factor")],
-            unfixed_reason="the checkpoint's format says which integer holds the packed values",
+            f"storage of packed integers is allocated in {COMPUTE}, which is the compute dtype",
+            [(dtype, "its shape is divided by the pack factor")],
+            "the checkpoint's format says which integer holds the packed values",
+        )
+
+    def _borrowed(self, call: ast.Call) -> None:
+        """A cast or a product that takes the stored weight for a tensor of the compute dtype."""
+        weight = borrowed_weight(call)
+        owner = self.module.enclosing_class(call)
+        if weight is None or owner is None or is_excused(self.module, call):
+            return
+        path = path_through_alias(self.module, weight.value)
+        layer = packed_layer(self.project.class_of(self.module, owner), path) if path else None
+        if layer is None:
+            return
+        text, used = ast.unparse(weight), f"`{ast.unparse(call.func)}` is handed it as it is stored"
+        self.warn(
+            weight,
+            f"{text} is what a packed {layer.class_name} stores, not a weight of its compute dtype",
+            [layer.evidence, (call, used)],
+            f"call the layer for a product, and cast to its {COMPUTE}",
         )
 
     def _layer(self, cls: ClassRef, read: ast.Attribute) -> PackedLayer | None:
         """The layer whose stored weight is asked for its dtype, if that may be packed."""
-        layer, module = _layer(read), _module(read)
+        layer, module = layer_read(read), module_read(read)
         if layer is not None:
             path = path_through_alias(self.module, layer)
             return packed_layer(cls, path) if path else None
         path = path_through_alias(self.module, module) if module is not None else None
         if path is None:
             return None
+        itself = packed_layer(cls, path) if path else None
+        if itself is not None:
+            return itself
         owners = owners_of(cls, path) if path else [cls]
         first = first_parameter(owners[0]) if isinstance(owners, list) and len(owners) == 1 else None
         return first if isinstance(first, PackedLayer) else None
 
     def _fix(self, cls: ClassRef, read: ast.Attribute, layer: PackedLayer) -> tuple[Fix | None, str | None]:
-        if _layer(read) is None:
+        if layer_read(read) is None:
             return None, "the module's own model dtype has to be named here"
         if isinstance(self.module.parents.get(read), ast.IfExp):
             return None, "the tests around it rely on the stored dtype as well"
         if not layer.computes:
-            return None, f"{layer.class_name} does not set {COMPUTE}"
+            return None, f"not every class that the layer can have is seen to set {COMPUTE}"
         base = read.value.value if isinstance(read.value, ast.Attribute) else read.value
         if isinstance(base, ast.Attribute) and base.attr == "weight":
             base = base.value
@@ -112,49 +142,6 @@ class PackedWeightDtype(Rule):
         """Whether the layer may stand inside a LoRA wrapper by the time of the read."""
         names = {c.node.name for c in cls.mro} | {b.rpartition(".")[2] for b in cls.unresolved_bases}
         return names >= WRAPPED_FOR_LORA and self.project.flows(self.module).scope_at(read) is not Scope.BUILD
-
-    def _is_excused(self, read: ast.Attribute) -> bool:
-        """Whether a branch has looked at the quantisation, or the function handles checkpoint weights."""
-        below: ast.AST = read
-        for parent in self.module.ancestors(read):
-            if isinstance(parent, ast.If | ast.IfExp) and below is not parent.test:
-                if GUARD.search(ast.unparse(parent.test)):
-                    return True
-            elif isinstance(parent, FunctionNode) and LOADS.search(parent.name):
-                return True
-            below = parent
-        return False
-
-
-def _layer(read: ast.Attribute) -> ast.expr | None:
-    """``L`` of ``L.weight.dtype`` or ``L.weight.data.dtype``."""
-    value: ast.expr = read.value
-    if isinstance(value, ast.Attribute) and value.attr == "data":
-        value = value.value
-    return value.value if isinstance(value, ast.Attribute) and value.attr == "weight" else None
-
-
-def _module(read: ast.Attribute) -> ast.expr | None:
-    """``M`` of ``next(M.parameters()).dtype``."""
-    call = read.value
-    if isinstance(call, ast.Call) and ast.unparse(call.func) == "next" and call.args:
-        func = call.args[0].func if isinstance(call.args[0], ast.Call) else None
-        if isinstance(func, ast.Attribute) and func.attr == "parameters":
-            return func.value
-    return None
-
-
-def _packed_allocation(call: ast.Call) -> ast.expr | None:
-    dtype = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-    if not (isinstance(dtype, ast.Name) and dtype.id == COMPUTE):
-        return None
-    for argument in call.args:
-        sizes = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
-        for size in sizes:
-            if isinstance(size, ast.BinOp) and isinstance(size.op, ast.FloorDiv):
-                if ast.unparse(size.right).endswith("pack_factor"):
-                    return dtype
-    return None
 
 
 __getattr__ = codemod_command(

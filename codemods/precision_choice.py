@@ -9,16 +9,13 @@ from collections.abc import Iterable
 import libcst as cst
 
 from dtypefix.analysis import rounding
-from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.kernels import is_kernel
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Evidence
 
 HALF = frozenset({"bfloat16", "float16", "half"})
 SCALE = re.compile(r"scale(_inv|s)?$")
-KEEPS = re.compile(r"^(__init__|process_weights_after_loading|_?process_weights\w*)$")
 LOADS = re.compile(r"load_weights|merge_weights|process_weights")
 NUMERIC = re.compile(r"softmax|logsumexp|mean|sum$|norm$|matmul")
 
@@ -40,7 +37,9 @@ class PrecisionChoice(Rule):
                 if function is not None and LOADS.search(function.name):
                     yield node
             elif isinstance(node, ast.Call) and last_name(node.func) in ("to", "bfloat16", "half"):
-                if rounding.folded_back(node) or (SCALE.search(root_of(node)) and _kept(module, node)):
+                if rounding.folded_back(node) or (
+                    SCALE.search(rounding.root_of(node)) and rounding.kept(module, node)
+                ):
                     yield node
             elif (
                 isinstance(node, FunctionNode)
@@ -60,7 +59,7 @@ class PrecisionChoice(Rule):
         last = rounding.narrowed(function, change)
         if last is None:
             return
-        self._report(
+        self.warn(
             change,
             f"`{change.target.id}` is rounded to the output's dtype before this is added, and again after it",
             [
@@ -81,7 +80,7 @@ class PrecisionChoice(Rule):
         flows = self.project.flows(self.module)
         if any(flows.value(side).literal in ("float32", "float64") for side in (product.left, product.right)):
             return
-        self._report(
+        self.warn(
             product,
             "weights are multiplied in the checkpoint's dtype: the error of the product stays in the weight",
             [(product, "neither operand is raised to float32")],
@@ -95,7 +94,7 @@ class PrecisionChoice(Rule):
             return
         folded = rounding.folded_back(call)
         if folded:
-            self._report(
+            self.warn(
                 call,
                 f"the scale is folded into `{folded}` in float32 and rounded back to the dtype it came from",
                 [(call, "the product needs more bits than the operand had")],
@@ -103,12 +102,12 @@ class PrecisionChoice(Rule):
             )
             return
         function = self.module.enclosing_function(call)
-        if function is None or not KEEPS.search(function.name) or not isinstance(call.func, ast.Attribute):
+        if function is None or not rounding.keeps(function) or not isinstance(call.func, ast.Attribute):
             return
-        name = root_of(call)
-        if not SCALE.search(name) or not self._half(call) or not _kept(self.module, call):
+        name = rounding.root_of(call)
+        if not SCALE.search(name) or not self._half(call) or not rounding.kept(self.module, call):
             return
-        self._report(
+        self.warn(
             call,
             f"`{name}` is kept in half precision: everything it scales inherits its rounding",
             [(call, "8 (bfloat16) or 11 (float16) bits are kept of the scale")],
@@ -124,7 +123,7 @@ class PrecisionChoice(Rule):
             return
         ignored = rounding.ignored_dtype(self.module, function)
         if ignored is not None:
-            self._report(
+            self.warn(
                 ignored,
                 f"{function.name} takes `{ignored.arg}` and never reads it: the input's precision stays",
                 [(function, f"callers that pass `{ignored.arg}` expect the computation to be done in it")],
@@ -138,28 +137,6 @@ class PrecisionChoice(Rule):
             (k.value for k in call.keywords if k.arg == "dtype"), call.args[0] if call.args else None
         )
         return target is not None and self.project.flows(self.module).value(target).literal in HALF
-
-    def _report(self, at: ast.AST, message: str, steps: list[tuple[ast.AST, str]], reason: str) -> None:
-        evidence = [Evidence(self.module.path, n.lineno, text) for n, text in steps]  # type: ignore[attr-defined]
-        self.context.report(at, level="warning", message=message, evidence=evidence, unfixed_reason=reason)
-
-
-def _kept(module: Module, call: ast.Call) -> bool:
-    """Whether a constructor or the processing of weights stores a scale, or takes it out as a number."""
-    function = module.enclosing_function(call)
-    if function is None or not KEEPS.search(function.name):
-        return False
-    for parent in module.ancestors(call):
-        if isinstance(parent, ast.Attribute) and parent.attr == "item":
-            return True
-        if isinstance(parent, ast.stmt):
-            return isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Attribute)
-    return False
-
-
-def root_of(call: ast.Call) -> str:
-    """The name that a chain of casts starts from."""
-    return root_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 __getattr__ = codemod_command(

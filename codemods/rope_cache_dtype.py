@@ -13,22 +13,23 @@ from dtypefix.analysis.cache_match import (
     Match,
     Matcher,
     cast_later,
-    deciders,
     is_deliberate,
     is_guarded,
     is_self,
     matchers,
     matches,
     reads,
+    rotary_buffers,
     settles,
+    takes_one,
+    twin_match,
 )
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.walking import walk
+from dtypefix.analysis.reaching import parameter_default
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Edit, Evidence, Fix
 
-BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
 COMPLEX = re.compile(r"view_as_complex|torch\.polar|complex64")
 LOOKS = frozenset({"dtype", "device", "shape", "ndim", "size", "dim", "numel"})
 
@@ -45,7 +46,7 @@ class RopeCacheDtype(Rule):
                     if (
                         isinstance(method, FunctionNode)
                         and method.name.startswith("forward")
-                        and _buffers(method)
+                        and rotary_buffers(method)
                     ):
                         yield method
 
@@ -57,12 +58,12 @@ class RopeCacheDtype(Rule):
         owner = self.module.parents.get(function) if function is not None else None
         if isinstance(function, FunctionNode) and isinstance(owner, ast.ClassDef):
             cls = self.project.class_of(self.module, owner)
-            for buffer in _buffers(function):
+            for buffer in rotary_buffers(function):
                 self._examine(cls, function, buffer)
 
     def _examine(self, cls: ClassRef, function: FunctionNode, buffer: str) -> None:
         known = matchers(cls, buffer)
-        twin = _twin(cls, function, buffer, known)
+        twin = twin_match(cls, function, buffer, known)
         if twin is None or COMPLEX.search(self.module.text(cls.node)):
             return
         owner, method, match = twin
@@ -95,25 +96,20 @@ class RopeCacheDtype(Rule):
             else f"unmatched, where {owner.node.name}.{method.name} matches it"
         )
         fix = self._fix(found, match, function)
-        self.context.report(
+        self.warn(
             found[0],
-            level="warning",
-            message=f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
-            evidence=[
-                Evidence(self.module.path, found[0].lineno, f"self.{buffer} is read as it is"),
-                *evidence,
-            ],
-            fix=fix,
-            unfixed_reason=None if fix else f"no argument here is named {match.like} as in {method.name}",
+            f"{function.name} uses self.{buffer} {why} to the dtype of {match.like}",
+            [(found[0], f"self.{buffer} is read as it is"), *evidence],
+            f"{method.name}'s way of matching it cannot be copied to this place",
+            fix,
         )
 
     def _rebound(self, statement: ast.Assign, buffer: str, evidence: list[Evidence]) -> None:
-        self.context.report(
+        self.warn(
             statement,
-            level="warning",
-            message=f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
-            evidence=[Evidence(self.module.path, statement.lineno, "the buffer is replaced here"), *evidence],
-            unfixed_reason="the twin's way of matching the buffer is to be copied",
+            f"self.{buffer} is replaced by a cast on every call, where its twin compares first",
+            [(statement, "the buffer is replaced here"), *evidence],
+            "the twin's way of matching the buffer is to be copied",
         )
 
     def _is_unmatched(
@@ -121,6 +117,8 @@ class RopeCacheDtype(Rule):
     ) -> bool:
         around = self.module.parents.get(read)
         if isinstance(around, ast.Attribute) and around.attr in LOOKS | CASTS:
+            return False
+        if isinstance(around, ast.Subscript) and not isinstance(around.ctx, ast.Load):
             return False
         if any(settles(self.module, m, read, buffer) for m in own) or is_deliberate(cls, read):
             return False
@@ -131,14 +129,22 @@ class RopeCacheDtype(Rule):
         return isinstance(parent, ast.If) and f"self.{buffer}.dtype" in ast.unparse(parent.test)
 
     def _fix(self, found: list[ast.Attribute], match: Match, function: FunctionNode) -> Fix | None:
-        if match.like not in {a.arg for a in function.args.args}:
+        given = next((a for a in function.args.args if a.arg == match.like), None)
+        default = parameter_default(function, match.like)
+        if given is None or (isinstance(default, ast.Constant) and default.value is None):
+            return None
+        if any(self.module.enclosing_function(read) is not function for read in found):
             return None
         if match.matcher is None:
             text = f"{ast.unparse(found[0])}.to({match.like}.dtype)"
+        elif not takes_one(match.matcher):
+            return None
         elif match.matcher.returns:
             text = f"self.{match.matcher.method.name}({match.like})"
-        else:
+        elif match.matcher.stores:
             return self._stored(found[0], match.matcher, match.like)
+        else:
+            return None
         edits = tuple(Edit(*self.module.byte_range(read), text) for read in found)
         # A cast in place cannot know whether this method's kernel wants the table in float32.
         return Fix("safe" if match.matcher else "unsafe", f"match the cache to {match.like}", edits)
@@ -146,28 +152,16 @@ class RopeCacheDtype(Rule):
     def _stored(self, read: ast.Attribute, matcher: Matcher, like: str) -> Fix | None:
         """A statement that matches the buffer in place, before the first statement that reads it."""
         statement = next((p for p in self.module.ancestors(read) if isinstance(p, ast.stmt)), None)
-        if statement is None or self.module.lines[statement.lineno - 1][: statement.col_offset].strip():
+        if statement is None:
+            return None
+        line = self.module.lines[statement.lineno - 1]
+        indent, code = line[: statement.col_offset], line[statement.col_offset :]
+        # An `elif` is a statement of its own to the ast; a decorator stands above its function.
+        if indent.strip() or code.startswith(b"elif") or getattr(statement, "decorator_list", None):
             return None
         at = self.module.line_starts[statement.lineno - 1]
-        text = f"{' ' * statement.col_offset}self.{matcher.method.name}({like})\n"
+        text = f"{indent.decode(self.module.encoding)}self.{matcher.method.name}({like})\n"
         return Fix("safe", f"match the cache to {like}", (Edit(at, at, text),))
-
-
-def _twin(
-    cls: ClassRef, function: FunctionNode, buffer: str, known: dict[str, Matcher]
-) -> tuple[ClassRef, FunctionNode, Match] | None:
-    """A ``forward*`` of the class or its bases that matches the buffer, with the place."""
-    for owner in deciders(cls, buffer):
-        for name, method in owner.own_methods.items():
-            if name.startswith("forward") and method is not function:
-                for match in matches(method, buffer, known):
-                    return owner, method, match
-    return None
-
-
-def _buffers(function: FunctionNode) -> list[str]:
-    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and BUFFER.search(n.attr)}
-    return sorted(name for name in names if reads(function, name))
 
 
 __getattr__ = codemod_command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 
 import libcst as cst
@@ -12,12 +11,15 @@ from dtypefix.analysis.evidence import evidence_at, evidence_of
 from dtypefix.analysis.mixed_loads import mixed_arguments
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.naming import holds_activations, may_index, subject
-from dtypefix.analysis.origins import Form, Kind, Value
+from dtypefix.analysis.origins import Form, Kind
 from dtypefix.analysis.stores import (
     SOURCE,
     callers_agree,
     disagree,
     imports_kernel_language,
+    indexes_by_tensor,
+    is_path,
+    loaded_at,
     made_of,
     scaled_back,
     store_of,
@@ -25,8 +27,6 @@ from dtypefix.analysis.stores import (
 from dtypefix.edits.cast import cast_argument, cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
-
-TENSOR_INDEX = re.compile(r"mask|^is_|indices|_tensor$|(^|_)dest$|_slots$|_positions?$|_mapping$")
 
 
 class UncastStore(Rule):
@@ -81,7 +81,7 @@ class UncastStore(Rule):
         ):
             return
         flows = self.project.flows(self.module)
-        if store.indices and not any(self._indexes(index) for index in store.indices):
+        if store.indices and not any(indexes_by_tensor(flows, index) for index in store.indices):
             return
         target, value = flows.value(store.target), made_of(flows.at(node), flows.value(store.value))
         if not disagree(target, value) or callers_agree(flows, store):
@@ -89,13 +89,15 @@ class UncastStore(Rule):
         where, what = ast.unparse(store.target), ast.unparse(store.value)
         what = what if len(what) < 60 else "a tensor"
         fix = None
-        if _plain(store.target):
+        if is_path(store.target):
             width, dtype = self.project.line_length(self.module), f"{where}.dtype"
             if isinstance(node, ast.Call):
                 edits = cast_argument(self.module, node, store.value, dtype, width)
             else:
                 edits = cast_expression(self.module, store.value, dtype, width)
-            fix = Fix("safe", f"cast to {where}.dtype", edits)
+            # What is not known to be a tensor may be a number, which torch stores as it is.
+            tensors = target.form is value.form is Form.TENSOR
+            fix = Fix("safe" if tensors else "unsafe", f"cast to {where}.dtype", edits)
         sure = target.must_be(Kind.LITERAL) and value.must_be(Kind.LITERAL)
         self.context.report(
             node,
@@ -114,47 +116,20 @@ class UncastStore(Rule):
             unfixed_reason=None if fix else "the target's dtype has no short name here",
         )
 
-    def _indexes(self, index: ast.expr) -> bool:
-        """Whether an index is a tensor, so that torch compares dtypes rather than converting."""
-        value: Value = self.project.flows(self.module).value(index)
-        if value.form is Form.ANY:
-            last = (
-                index.attr
-                if isinstance(index, ast.Attribute)
-                else index.id
-                if isinstance(index, ast.Name)
-                else ""
-            )
-            return bool(TENSOR_INDEX.search(last))
-        return value.form is Form.TENSOR
-
     def _dequantised(self, call: ast.Call) -> None:
         """A value multiplied by its scale in float32 and cast back to the dtype that it was loaded in."""
-        flows = self.project.flows(self.module)
-        scaled = scaled_back(call)
-        loaded = flows.at(call).plain(call).only
-        if (
-            scaled is None
-            or loaded is None
-            or loaded.kind is not Kind.OUTPUT
-            or not loaded.detail.endswith(".load")
-        ):
-            return
-        if loaded not in flows.at(call).plain(scaled).origins:
-            return
-        line = loaded.at[0]
-        self.context.report(
-            call,
-            level="warning",
-            message="a dequantised value is cast back to the dtype that it was loaded in",
-            evidence=[
-                Evidence(
-                    self.module.path, line, "the quantised value is loaded here, in the dtype of its pointer"
-                ),
-                evidence_at(call, self.module, "its scaled value is rounded to that dtype again"),
-            ],
-            unfixed_reason="cast to the element type of the pointer that it is stored through",
-        )
+        line = loaded_at(self.project.flows(self.module).at(call), call)
+        if line is not None:
+            loaded = "the quantised value is loaded here, in the dtype of its pointer"
+            self.warn(
+                call,
+                "a dequantised value is cast back to the dtype that it was loaded in",
+                [
+                    Evidence(self.module.path, line, loaded),
+                    (call, "its scaled value is rounded to that dtype again"),
+                ],
+                "cast to the element type of the pointer that it is stored through",
+            )
 
     def _launched(self, call: ast.Call) -> None:
         """A kernel that keeps loads through two pointers in one variable gets unrelated tensors."""
@@ -168,23 +143,17 @@ class UncastStore(Rule):
             left, right = flows.value(one), flows.value(other)
             if not disagree(left, right):
                 continue
-            bound = f"`{mixed.variable}` is bound to loads through both pointers"
-            self.context.report(
+            self.warn(
                 one,
-                level="warning",
-                message=f"{mixed.kernel.name} keeps {ast.unparse(one)} and {ast.unparse(other)} in one "
+                f"{mixed.kernel.name} keeps {ast.unparse(one)} and {ast.unparse(other)} in one "
                 "variable, and nothing keeps their dtypes equal",
-                evidence=[
+                [
                     *evidence_of(left, self.module, 2),
                     *evidence_of(right, self.module, 2),
-                    Evidence(self.module.path, mixed.kernel.lineno, bound),
+                    (mixed.kernel, f"`{mixed.variable}` is bound to loads through both pointers"),
                 ],
-                unfixed_reason="cast one to the other's dtype before the launch, and the result back",
+                "cast one to the other's dtype before the launch, and the result back",
             )
-
-
-def _plain(expr: ast.expr) -> bool:
-    return isinstance(expr, ast.Name) or (isinstance(expr, ast.Attribute) and _plain(expr.value))
 
 
 __getattr__ = codemod_command(

@@ -26,8 +26,8 @@ class UnguardedCombiner(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Combiners, and the ``forward`` of drafter heads that take hidden states."""
-        for node in module.nodes():
-            if isinstance(node, FunctionNode) and (node.name == COMBINER or _head_states(node)):
+        for node in module.nodes(ast.FunctionDef):
+            if node.name == COMBINER or (_head_states(node) and b"cat(" in module.bytes_of(node)):
                 yield node
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -68,7 +68,7 @@ class UnguardedCombiner(Rule):
             calls = [r.call for r in reached]
             edits = cast_before_use(self.module, self.project, function, states, witness.expression, calls)
             if edits is None:
-                reason = "no cast is offered: there is no statement to put it before"
+                reason = "no cast is offered: nowhere are the states one tensor and the layer surely there"
             else:
                 fix = Fix("safe", f"cast {states} to {witness.expression}", edits)
         self.context.report(
@@ -104,7 +104,7 @@ class UnguardedCombiner(Rule):
         """A note for a head that concatenates the states with its own embeddings and projects both."""
         flow = self.project.flows(self.module).function(function)
         for states in _head_states(function):
-            for use in flow.uses(states):
+            for use in flow.uses(states, look_into=False):
                 joined = isinstance(use.argument, ast.Call) and flow.callee(use.argument) == "torch.cat"
                 if joined and use.callee.startswith("self."):
                     self.context.report(

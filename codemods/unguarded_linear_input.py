@@ -8,22 +8,33 @@ from functools import cached_property
 
 import libcst as cst
 
-from dtypefix.analysis.evidence import evidence_at, evidence_of
+from dtypefix.analysis.evidence import evidence_of
 from dtypefix.analysis.flow import Flow
-from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.module import Module
 from dtypefix.analysis.module_inputs import (
     ModuleCall,
     callers_cast,
-    casting_twin,
     casts_itself,
     dtype_read,
     is_raw,
     module_calls,
+    wanted_dtype,
 )
-from dtypefix.analysis.operands import Product, clash, products, states_of_another, uncast_delta
+from dtypefix.analysis.operands import (
+    Product,
+    clash,
+    handed_on,
+    in_lora,
+    products,
+    states_of_another,
+    uncast_delta,
+)
+from dtypefix.analysis.witness import path_of
 from dtypefix.edits.cast import cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Evidence, Fix
+from dtypefix.findings import Applicability, Fix
+
+STATES = "hidden_states"
 
 
 class UnguardedLinearInput(Rule):
@@ -37,12 +48,10 @@ class UnguardedLinearInput(Rule):
             for call in calls:
                 if dtype_read(call.method, call.path) or paths.count(call.path) > 1:
                     yield call.call
-        lora = b"LoRA" in module.source
-        for node in module.nodes(ast.Call, ast.BinOp, ast.Attribute):
-            if isinstance(node, ast.Attribute):
-                if node.attr == "hidden_states" and isinstance(node.value, ast.Attribute):
-                    yield node
-            elif any(True for _ in products(node)) or (lora and _in_lora(module, node)):
+        lora = b"lora" in module.source.lower()
+        yield from handed_on(module, STATES)
+        for node in module.nodes(ast.Call, ast.BinOp):
+            if any(True for _ in products(node)) or (lora and in_lora(module, node)):
                 yield node
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -56,6 +65,8 @@ class UnguardedLinearInput(Rule):
         for product in products(call):
             self._product(call, product)
         self._foreign(call)
+        if in_lora(self.module, call):
+            self._delta(call)
 
     def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
         """Examine ``a @ b``, and the sum of a LoRA layer."""
@@ -63,7 +74,7 @@ class UnguardedLinearInput(Rule):
         if isinstance(found, ast.BinOp):
             for product in products(found):
                 self._product(found, product)
-            if _in_lora(self.module, found):
+            if in_lora(self.module, found):
                 self._delta(found)
 
     @cached_property
@@ -83,38 +94,19 @@ class UnguardedLinearInput(Rule):
             return
         if callers_cast(self.project.flows(self.module), owner, found, value):
             return
-        flows: dict[FunctionNode, Flow] = {c.method: self._flow(c.call) for c in calls}
-        twin = casting_twin(flows, calls, found)
-        # A tower of another library may cast its own input: only a twin that casts speaks against it.
-        read = dtype_read(found.method, found.path) if twin is None and casts is not None else None
-        layer = "self." + ".".join(found.path)
-        if twin is not None:
-            other, cast = twin
-            shown = evidence_at(cast, self.module, f"{other.method.name} casts what it hands to {layer}")
-            why = f"where {other.method.name} casts it"
-            dtype = (
-                cast.args[0]
-                if cast.args
-                else next((k.value for k in cast.keywords if k.arg == "dtype"), None)
-            )
-        elif read is not None:
-            shown = evidence_at(read, self.module, f"the dtype of {layer} is read here, for another value")
-            why = f"though {ast.unparse(read)} is at hand"
-            dtype = read
-        else:
+        wanted = wanted_dtype(self.project.flows(self.module), found, calls, resolved=casts is not None)
+        if wanted is None:
             return
+        dtype, place, shows, why = wanted
+        layer = "self." + ".".join(found.path)
         text = ast.unparse(dtype) if isinstance(dtype, ast.Attribute) else ""
         fix = None
         if text.startswith("self.") and isinstance(found.argument, ast.Name | ast.Subscript | ast.Attribute):
-            fix = Fix("unsafe", f"cast to {text}", cast_expression(self.module, found.argument, text))
-        self._warn(
+            fix = self._cast(found.argument, text)
+        self.warn(
             found.call,
             f"{layer} gets {ast.unparse(found.argument)[:50]} in whatever dtype it came in, {why}",
-            [
-                *evidence_of(value, self.module),
-                evidence_at(found.call, self.module, "it is handed on here"),
-                shown,
-            ],
+            [*evidence_of(value, self.module), (found.call, "it is handed on here"), (place, shows)],
             "cast it as the sibling does",
             fix,
         )
@@ -129,15 +121,14 @@ class UnguardedLinearInput(Rule):
         fixed, given, literal = found
         fix = None
         if isinstance(given, ast.Name) and isinstance(fixed, ast.Name | ast.Call):
-            edits = cast_expression(self.module, fixed, f"{given.id}.dtype")
-            fix = Fix("unsafe", f"cast to {given.id}.dtype", edits)
-        self._warn(
+            fix = self._cast(fixed, f"{given.id}.dtype")
+        self.warn(
             node,
             f"{ast.unparse(fixed)[:50]} is {literal}, {ast.unparse(given)[:50]} whatever it came in as",
             [
                 *evidence_of(flow.value(fixed), self.module, 3),
                 *evidence_of(flow.value(given), self.module, 3),
-                evidence_at(node, self.module, "torch refuses operands of two dtypes here"),
+                (node, "torch refuses operands of two dtypes here"),
             ],
             "cast one operand to the other's dtype",
             fix,
@@ -145,61 +136,43 @@ class UnguardedLinearInput(Rule):
 
     def _foreign(self, call: ast.Call) -> None:
         """A layer gets the states of another model."""
-        found = states_of_another(call, self.project.knowledge.table("foreign"))
+        path = path_of(call.func)
+        if path is None or path[-1].startswith("_") or STATES.encode() not in self.module.source:
+            return
+        found = states_of_another(self._flow(call), call, self.project.knowledge.table("foreign"))
         if found is None or self.module.enclosing_class(call) is None:
             return
         argument, what = found
         layer = ast.unparse(call.func)
         norm = "norm" in layer.rpartition(".")[2].lower()
-        fix = Fix(
-            "unsafe",
-            "cast to the layer's dtype",
-            cast_expression(self.module, argument, f"{layer}.weight.dtype"),
-        )
-        self._warn(
+        fix = self._cast(argument, f"{layer}.weight.dtype") if norm else None
+        self.warn(
             call,
             f"{layer} gets {what} without a cast",
-            [evidence_at(argument, self.module, f"these are {what}, in that model's dtype")],
+            [(argument, f"these are {what}, in that model's dtype")],
             "cast them to the dtype that the layer computes in",
-            fix if norm else None,
-        )
-
-    def _delta(self, node: ast.BinOp) -> None:
-        """A LoRA layer adds its delta to the base layer's output."""
-        delta = uncast_delta(self._flow(node), node)
-        if delta is None:
-            return
-        out = node.left if delta is node.right else node.right
-        fix = None
-        if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
-            edits = cast_expression(self.module, delta, f"{out.id}.dtype")
-            fix = Fix("safe", f"cast to {out.id}.dtype", edits)
-        self._warn(
-            node,
-            f"{ast.unparse(delta)} widens what {ast.unparse(out)} has: it has the dtype of the LoRA path",
-            [evidence_at(node, self.module, "the sum is promoted to the wider of the two dtypes")],
-            "cast the delta to the base output's dtype",
             fix,
         )
 
-    def _warn(
-        self, at: ast.AST, message: str, evidence: list[Evidence], reason: str, fix: Fix | None
-    ) -> None:
-        self.context.report(
-            at,
-            level="warning",
-            message=message,
-            evidence=evidence,
-            fix=fix,
-            unfixed_reason=None if fix else reason,
+    def _cast(self, expr: ast.expr, dtype: str, sure: Applicability = "unsafe") -> Fix:
+        return Fix(sure, f"cast to {dtype}", cast_expression(self.module, expr, dtype))
+
+    def _delta(self, node: ast.expr) -> None:
+        """A LoRA layer adds its delta to the base layer's output."""
+        found = uncast_delta(self._flow(node), node)
+        if found is None:
+            return
+        out, delta = found
+        fix = None
+        if isinstance(out, ast.Name) and isinstance(delta, ast.Name):
+            fix = self._cast(delta, f"{out.id}.dtype", "safe")
+        self.warn(
+            node,
+            f"{ast.unparse(delta)} widens what {ast.unparse(out)} has: it has the dtype of the LoRA path",
+            [(node, "the sum is promoted to the wider of the two dtypes")],
+            "cast the delta to the base output's dtype",
+            fix,
         )
-
-
-def _in_lora(module: Module, node: ast.AST) -> bool:
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
-        return False
-    owner = module.enclosing_class(node)
-    return owner is not None and "LoRA" in owner.name
 
 
 __getattr__ = codemod_command(__name__, "Cast what reaches a layer to the dtype that it computes in.")

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
 
-from dtypefix.analysis.evidence import evidence_at, evidence_of
+from dtypefix.analysis.evidence import evidence_of
 from dtypefix.analysis.fakes import disagreements, registrations
 from dtypefix.analysis.flow import Flow
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.origins import Kind, Value
+from dtypefix.analysis.module_inputs import RAW
+from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.output_suspects import suspects
-from dtypefix.analysis.outputs import (
-    emptied_weight,
-    follows,
-    late_reads,
-    narrow_variance,
-    placeholders,
-    unrestored,
-)
+from dtypefix.analysis.outputs import follows, is_norm, late_reads, narrow_variance, unrestored
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.stand_ins import emptied_weight, stand_ins
 from dtypefix.engine.rule import Rule, codemod_command
-from dtypefix.findings import Evidence, Fix
 
+# The weights of these are stored in integers, and nobody asks them for the compute dtype.
+FORMATS = re.compile(r"(^|/)quantization/")
 REGISTER = frozenset({"direct_register_custom_op"})
-NATIVE = frozenset({"forward_native", "forward_static"})
 
 
 class WrongOutputDtype(Rule):
@@ -36,7 +32,7 @@ class WrongOutputDtype(Rule):
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """Functions with an upcast, a placeholder, a fake twin or a quantised name in them."""
-        yield from (function for function, _ in suspects(module, REGISTER, NATIVE))
+        yield from (function for function, _ in suspects(module, REGISTER))
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         """Examine one function."""
@@ -61,116 +57,90 @@ class WrongOutputDtype(Rule):
 
     @cached_property
     def _suspects(self) -> dict[FunctionNode, frozenset[str]]:
-        return dict(suspects(self.module, REGISTER, NATIVE))
+        return dict(suspects(self.module, REGISTER))
 
     def visit_Call(self, node: cst.Call) -> None:
         """Examine a kernel whose result takes its query's dtype."""
-        call = (
-            self.context.ast_of(node)
-            if any(a.keyword and a.keyword.value == "query" for a in node.args)
-            else None
-        )
-        row = (
-            follows(call, self.project.knowledge.table("output_follows"))
-            if isinstance(call, ast.Call)
-            else None
-        )
-        if row is None or not isinstance(call, ast.Call):
+        call = self.context.ast_of(node)
+        rows = self.project.knowledge.table("output_follows")
+        found = follows(call, rows) if isinstance(call, ast.Call) else None
+        if found is None or not isinstance(call, ast.Call):
             return
-        given = next((k.value for k in call.keywords if k.arg == row["argument"]), call)
+        row, given = found
         value = self.project.flows(self.module).value(given)
         if value.has(Kind.MODEL) or value.unknown:
             return
         name, argument = last_name(call.func), row["argument"]
-        self._warn(
+        self.warn(
             call.func,
             f"{name} returns the dtype of its {argument}, which is fp8 once that is quantised",
             [
                 *evidence_of(value, self.module, 3),
-                evidence_at(call, self.module, f"nothing but {argument} decides"),
+                (call, f"nothing but {argument} decides"),
             ],
             f"pass {row['unless'][1]}, the model dtype",
         )
 
-    def _warn(
-        self, at: ast.AST, message: str, evidence: list[Evidence], reason: str, fix: Fix | None = None
-    ) -> None:
-        self.context.report(
-            at,
-            level="warning",
-            message=message,
-            evidence=evidence,
-            fix=fix,
-            unfixed_reason=None if fix else reason,
-        )
-
     def _emptied(self, function: FunctionNode) -> None:
+        if FORMATS.search(self.module.path):
+            return
         for node in ast.walk(function):
-            if not isinstance(node, ast.Assign) or not emptied_weight(node):
+            target = emptied_weight(node) if isinstance(node, ast.Assign | ast.Call) else None
+            if target is None or self.module.enclosing_function(node) is not function:
                 continue
-            if self.module.enclosing_function(node) is not function:
-                continue
-            target = ast.unparse(node.targets[0])
-            self._warn(
+            self.warn(
                 node,
                 f"{target} is emptied without a dtype, so {target}.dtype becomes the default dtype",
-                [
-                    evidence_at(
-                        node, self.module, f"whoever asks {target}.dtype for the compute dtype gets float32"
-                    )
-                ],
+                [(node, f"whoever asks {target}.dtype for the compute dtype gets float32")],
                 "give the placeholder the dtype that the weight had",
             )
 
     def _placeholders(self, function: FunctionNode, flow: Flow) -> None:
-        for found in (p for n in ast.walk(function) if isinstance(n, ast.If) for p in placeholders(n)):
+        for found in stand_ins(function):
             like, made = flow.value(found.dtype), flow.value(found.made)
             if like.only is None or like.only.kind is not Kind.PARAMETER or made.same_dtype(like):
                 continue
             if self.module.enclosing_function(found.empty) is not function:
                 continue
-            self._warn(
+            # Layers mostly keep the dtype of activations, never that of raw features.
+            if found.joined and not RAW.search(like.only.detail):
+                continue
+            self.warn(
                 found.empty,
                 f"the empty {found.name} has its input's dtype, the other arm that of the layer's output",
                 [
-                    evidence_at(found.made, self.module, f"{found.name} is what the layer returns here"),
-                    evidence_at(found.empty, self.module, f"and {like.describe()} here"),
+                    (found.made, f"{found.name} is what the layer returns here"),
+                    (found.empty, f"and {like.describe()} here"),
                 ],
                 "which dtype the layer returns has to be named",
             )
 
     def _returns(self, function: FunctionNode, flow: Flow) -> None:
         for expr, value, source, why in unrestored(function, flow):
-            self._unrestored(expr, value, source, why)
-
-    def _unrestored(self, expr: ast.expr, value: Value, source: str, why: str) -> None:
-        self._warn(
-            expr,
-            f"{ast.unparse(expr)[:60]} is returned in float32, {why}",
-            [
-                *evidence_of(value, self.module),
-                evidence_at(expr, self.module, "it leaves the function like that"),
-            ],
-            f"capture {source}.dtype before the upcast and cast back to it",
-        )
+            self.warn(
+                expr,
+                f"{ast.unparse(expr)[:60]} is returned in float32, {why}",
+                [*evidence_of(value, self.module), (expr, "it leaves the function like that")],
+                f"capture {source}.dtype before the upcast and cast back to it",
+            )
 
     def _rebound(self, function: FunctionNode, flow: Flow) -> None:
         for node, value, literal in late_reads(function, flow):
             name = node.id
-            self._warn(
+            self.warn(
                 node,
                 f"the dtype of {name} is read after it was rebound to {literal}, not its input's dtype",
                 [
                     *evidence_of(value, self.module),
-                    evidence_at(node, self.module, f"which is no longer the dtype that {name} came in with"),
+                    (node, f"which is no longer the dtype that {name} came in with"),
                 ],
                 f"capture {name}.dtype before it is rebound",
             )
 
     def _fake(self, real: Flow, fake: Flow) -> None:
         for expr, mine, theirs in disagreements(real, fake):
-            kernel = evidence_at(real.node, self.module, "this is the kernel")
-            self._warn(
+            kernel = (real.node, "this is the kernel")
+            self.warn(
                 expr,
                 f"the fake returns {mine.describe()}, the kernel {theirs.describe()}",
                 [*evidence_of(mine, self.module, 3), kernel],
@@ -179,15 +149,15 @@ class WrongOutputDtype(Rule):
 
     def _native(self, function: FunctionNode, flow: Flow) -> None:
         owner = self.module.parents.get(function)
-        if not isinstance(owner, ast.ClassDef) or "Norm" not in owner.name:
+        if not isinstance(owner, ast.ClassDef) or not is_norm(owner):
             return
-        found = narrow_variance(owner, function, flow, NATIVE)
+        found = narrow_variance(function, flow)
         if found is not None:
             node, value, twin = found
-            self._warn(
+            self.warn(
                 node,
                 f"{owner.name}.{function.name} takes the variance in its input's dtype, others in float32",
-                [*evidence_of(value, self.module), evidence_at(twin, self.module, "a twin casts first")],
+                [*evidence_of(value, self.module), (twin, "a twin casts first")],
                 "cast the input to float32 and the result back",
             )
 

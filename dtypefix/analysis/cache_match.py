@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.walking import walk
 
+_BUFFER = re.compile(r"(^|_)(cos|sin|freqs|rope|rotary)(_|$)")
 CASTS = frozenset({"to", "type_as", "type", "float"})
 
 
@@ -17,8 +19,8 @@ CASTS = frozenset({"to", "type_as", "type", "float"})
 class Matcher:
     """A method that casts ``self.<buffer>`` to the dtype of its argument.
 
-    ``returns`` says that it hands the cast buffer back, ``stores`` that ``self.<buffer>`` surely
-    holds it afterwards.
+    ``returns`` says that it always hands the cast buffer back, ``stores`` that ``self.<buffer>``
+    surely holds it afterwards.
     """
 
     owner: ClassRef
@@ -89,10 +91,43 @@ def matchers(cls: ClassRef, buffer: str) -> dict[str, Matcher]:
             if not places:
                 continue
             stored = [n.lineno for n in walk(method) if isinstance(n, ast.Assign) and _assigns(n, buffer)]
-            returned = [n.lineno for n in walk(method) if isinstance(n, ast.Return) and n.value is not None]
-            early = any(places[0] <= line < min(stored, default=line + 1) for line in returned)
-            found[name] = Matcher(owner, method, bool(returned), bool(stored) and not early)
+            returned = [n for n in walk(method) if isinstance(n, ast.Return) and n.value is not None]
+            early = any(places[0] <= r.lineno < min(stored, default=r.lineno + 1) for r in returned)
+            returns = bool(returned) and all(_is_buffer(method, r.value, buffer) for r in returned)
+            found[name] = Matcher(owner, method, returns, bool(stored) and not early)
     return found
+
+
+def _is_buffer(method: FunctionNode, expr: ast.expr | None, buffer: str) -> bool:
+    """Whether an expression in a matcher is the buffer, cast or as it is, or a copy kept beside it."""
+    cast = {call for call, _ in casts(method, buffer)}
+
+    def is_it(value: ast.expr) -> bool:
+        name = value.attr if isinstance(value, ast.Attribute) and is_self(value, value.attr) else ""
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "getattr" and len(value.args) > 1:
+            named = value.args[1]
+            name = str(named.value) if isinstance(named, ast.Constant) else ""
+        return value in cast or name.startswith(buffer)
+
+    if expr is None or is_it(expr) or not isinstance(expr, ast.Name):
+        return expr is not None and is_it(expr)
+    bound = [
+        node.value
+        for node in walk(method)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == expr.id for target in node.targets)
+    ]
+    return bool(bound) and all(map(is_it, bound))
+
+
+def takes_one(matcher: Matcher) -> bool:
+    """Whether a matcher can be called with the one argument that it matches the buffer to."""
+    method, given = matcher.method, matcher.method.args
+    plain = isinstance(method, ast.FunctionDef) and not method.decorator_list
+    required = len(given.posonlyargs) + len(given.args) - len(given.defaults)
+    return (
+        plain and required <= 2 <= len(given.posonlyargs) + len(given.args) and None not in given.kw_defaults
+    )
 
 
 def matches(function: FunctionNode, buffer: str, known: dict[str, Matcher]) -> list[Match]:
@@ -197,6 +232,24 @@ def cast_later(function: FunctionNode, read: ast.Attribute) -> bool:
                 ):
                     return True
     return False
+
+
+def twin_match(
+    cls: ClassRef, function: FunctionNode, buffer: str, known: dict[str, Matcher]
+) -> tuple[ClassRef, FunctionNode, Match] | None:
+    """A ``forward*`` of the class or its bases that matches the buffer, with the place."""
+    for owner in deciders(cls, buffer):
+        for name, method in owner.own_methods.items():
+            if name.startswith("forward") and method is not function:
+                for match in matches(method, buffer, known):
+                    return owner, method, match
+    return None
+
+
+def rotary_buffers(function: FunctionNode) -> list[str]:
+    """The rotary tables that a method reads from its object, by name."""
+    names = {n.attr for n in walk(function) if isinstance(n, ast.Attribute) and _BUFFER.search(n.attr)}
+    return sorted(name for name in names if reads(function, name))
 
 
 def _is_cast(call: ast.Call) -> bool:

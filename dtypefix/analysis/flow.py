@@ -121,32 +121,34 @@ class Flow(Statements):
             s.node for s in self.plain(expr).chain() if s.verb is Verb.CAST and isinstance(s.node, ast.Call)
         )
 
-    def uses(self, parameter: str) -> tuple[Use, ...]:
+    def uses(self, parameter: str, *, look_into: bool = True) -> tuple[Use, ...]:
         """The calls (and matrix products) that get a value whose dtype can still be the parameter's own.
 
-        A value that was cast on every path is not among them.
+        A value that was cast on every path is not among them. Without ``look_into`` only what this
+        function itself shows is followed, as in :meth:`plain`.
         """
-        return tuple(u for u in self.arguments() if u.value.may_have_dtype_of(parameter))
+        return tuple(u for u in self.arguments(look_into=look_into) if u.value.may_have_dtype_of(parameter))
 
-    def arguments(self) -> Iterator[Use]:
+    def arguments(self, *, look_into: bool = True) -> Iterator[Use]:
         """Every argument of every call in this function that can be reached, in source order."""
         self.ensure()
+        value = self.value if look_into else self.plain
         reached = [n for n in self.values if isinstance(n, (ast.Call, ast.BinOp))]
         for node in sorted(reached, key=lambda n: (n.lineno, n.col_offset)):
             if isinstance(node, ast.BinOp):
                 if isinstance(node.op, ast.MatMult):
                     for position, side in enumerate((node.left, node.right)):
-                        yield Use(node, side, self.value(side), "@", position, None)
+                        yield Use(node, side, value(side), "@", position, None)
                 continue
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr in PRODUCTS and self.plain(func.value).origins:
-                yield Use(node, func.value, self.value(func.value), "@", 0, None)
+                yield Use(node, func.value, value(func.value), "@", 0, None)
             callee = self.callee(node)
             for position, argument in enumerate(node.args):
-                yield Use(node, argument, self.value(argument), callee, position, None)
+                yield Use(node, argument, value(argument), callee, position, None)
             for keyword in node.keywords:
                 if keyword.arg is not None:
-                    yield Use(node, keyword.value, self.value(keyword.value), callee, None, keyword.arg)
+                    yield Use(node, keyword.value, value(keyword.value), callee, None, keyword.arg)
 
     def callee(self, call: ast.Call) -> str:
         """The dotted path that a call calls, imports and local aliases expanded; ``""`` for none."""

@@ -135,3 +135,19 @@ def gates(function: FunctionNode) -> Iterator[ast.Assign]:
             target = statement.targets[0]
             if isinstance(target, ast.Attribute) and _GATE.search(target.attr):
                 yield statement
+
+
+def unlike(function: FunctionNode) -> Iterator[tuple[ast.Assign, ast.Assign]]:
+    """Gates of a function that never look at a dtype, each with one beside it that does."""
+    found = list(gates(function))
+    looking = [g for g in found if "dtype" in ast.unparse(g.value)]
+    derived = {last_name(g.targets[0]) for g in looking}
+    for gate in found if looking else ():
+        text = ast.unparse(gate.value)
+        if "dtype" not in text and isinstance(gate.value, ast.BoolOp) and not any(n in text for n in derived):
+            yield gate, looking[0]
+
+
+def checked(call: ast.Call) -> str:
+    """What a registration passes as its extra check, ``""`` for nothing."""
+    return next((ast.unparse(k.value) for k in call.keywords if k.arg == "extra_check"), "")

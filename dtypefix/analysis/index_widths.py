@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection, Iterator
 
 from dtypefix.analysis.flow import Flows
-from dtypefix.analysis.kernels import is_constexpr, parameter_names
+from dtypefix.analysis.kernels import (
+    is_constexpr,
+    is_kernel,
+    kernel_of,
+    launched,
+    parameter_names,
+    stores_counter,
+)
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Kind, Value
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import walk
 
+INHERIT = frozenset({"new_empty", "new_zeros"})
+# Calls that make a tensor of a numpy array in whatever dtype that has; the first takes a dtype as well.
+TO_DEVICE = ("async_tensor_h2d", "as_tensor", "from_numpy")
 WIDTHS = frozenset({"int32", "int64", "uint32", "uint64"})
 
 _INDEX = re.compile(r"(^|_)(idx|index|indices|mapping|slots?|ids|loc|lens|positions|seqlens)(_np)?$")
@@ -128,3 +139,71 @@ def entry(module: Module, flows: Flows, argument: ast.expr, parameter: str, must
             return None
         found = found or passed
     return found or argument
+
+
+def suspects(module: Module, ops: Collection[str]) -> Iterator[ast.AST]:
+    """Conditional values in kernels and their launches, and the calls that may take or make an index.
+
+    ``ops`` are the last components of the operations whose index arguments have a known width.
+    """
+    kernels = b"triton" in module.source
+    pointers = b"data_ptr()" in module.source
+    inherited: list[ast.Call] = []
+    launching: set[ast.AST | None] = set()
+    for node in module.nodes(ast.IfExp, ast.Call):
+        if isinstance(node, ast.IfExp) and kernels:
+            arms = (node.body, node.orelse)
+            if any(isinstance(arm, ast.Constant) for arm in arms):
+                function = module.enclosing_function(node)
+                if isinstance(function, FunctionNode) and is_kernel(function):
+                    if literal_beside_load(node, function):
+                        yield node
+            elif isinstance(parent := module.parents[node], ast.Call) and launched(parent):
+                yield node
+        elif isinstance(node, ast.Call):
+            name, typed = last_name(node.func), has_keyword(node, "dtype")
+            if launched(node):
+                launching.add(module.enclosing_function(node))
+            elif name in INHERIT:
+                if kernels and not typed and isinstance(module.parents[node], ast.Assign):
+                    inherited.append(node)
+            elif name in TO_DEVICE or (name == "tensor" and pointers):
+                function = module.enclosing_function(node)
+                find = array_from_elsewhere if name in TO_DEVICE else addresses
+                if not typed and node.args and function is not None and find(function, node.args[0]):
+                    yield node
+            elif name in ops:
+                yield node
+            elif name in ("empty", "zeros", "ones") and not typed:
+                if floating_index(node, target_of(module.parents[node])):
+                    yield node
+    yield from (call for call in inherited if module.enclosing_function(call) in launching)
+
+
+def target_of(statement: ast.AST) -> ast.expr | None:
+    """What an assignment binds."""
+    return statement.targets[0] if isinstance(statement, ast.Assign) else None
+
+
+def inherited_counter(
+    flows: Flows, call: ast.Call, function: FunctionNode
+) -> tuple[str, FunctionNode, str] | None:
+    """The buffer made by ``x.new_empty(…)`` in which a kernel stores int32 counters, in whatever width x has.
+
+    Returns:
+        The buffer's name, the kernel and the kernel's parameter, if there is such a launch.
+    """
+    target = target_of(flows.module.parents[call])
+    if not isinstance(call.func, ast.Attribute) or has_keyword(call, "dtype"):
+        return None
+    source = call.func.value
+    if not isinstance(target, ast.Name) or target.id.endswith(last_name(source) or "?"):
+        return None
+    for launch in (n for n in walk(function) if isinstance(n, ast.Call) and launched(n)):
+        kernel = kernel_of(flows.module, launch)
+        names = parameter_names(kernel) if kernel is not None else []
+        given = zip(names, launch.args, strict=False)
+        place = next((n for n, a in given if ast.unparse(a) == target.id), None)
+        if kernel is not None and place is not None and stores_counter(kernel, place):
+            return (target.id, kernel, place) if flows.value(source).literal is None else None
+    return None

@@ -9,11 +9,29 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.reaching import parameter_names
+from dtypefix.analysis.walking import walk
 
 _HALVES = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "tl.bfloat16", "tl.float16"})
 _SHORT = frozenset({"half", "bfloat16"})
-_FACTORIES = frozenset({"empty", "zeros", "ones", "full", "tensor", "rand", "randn"})
+_FACTORIES = frozenset(
+    {
+        *("empty", "zeros", "ones", "full", "tensor", "rand", "randn", "arange", "eye"),
+        *(
+            "empty_like",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+            "new_empty",
+            "new_zeros",
+            "new_ones",
+            "new_full",
+        ),
+    }
+)
+_HOLDERS = ("Parameter", "register_buffer", "register_parameter")
 _DTYPE_NAME = re.compile(r"(^|_)dtype$")
+_ONE_SUPPORTED = re.compile(rb"def get_supported_act_dtypes[^\n]*\n\s+return \[([^\],]*)\]")
 _ASKS = re.compile(r"dtype|fp8|bf16|fp16|float8|quant|itemsize")
 
 
@@ -56,9 +74,13 @@ def half_nodes(module: Module) -> Iterator[ast.expr]:
 
     Those that are only looked at (compared, listed, shown) are left out.
     """
+    imported = b"from torch import" in module.source
     for node in module.nodes():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if f"{node.value.id}.{node.attr}" in _HALVES and not _is_looked_at(module, node):
+                yield node
+        elif isinstance(node, ast.Name) and f"torch.{node.id}" in _HALVES and imported:
+            if isinstance(node.ctx, ast.Load) and not _is_looked_at(module, node):
                 yield node
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             if node.func.attr in _SHORT and not node.keywords:
@@ -75,7 +97,8 @@ def half_literal(module: Module, node: ast.expr) -> HalfLiteral | None:
     """What a literal decides; None when it is looked at, stands in a branch, or decides nothing known."""
     function = module.enclosing_function(node)
     if isinstance(node, ast.Call):
-        return HalfLiteral(Role.CAST, node, node, "", function) if function is not None else None
+        role = Role.PARAMETER if _is_held(module, node) else Role.CAST
+        return HalfLiteral(role, node, node, "", function) if function is not None else None
     parent = module.parents.get(node)
     if isinstance(parent, ast.arguments):
         named = _default_of(parent, node)
@@ -101,20 +124,27 @@ def _in_call(
     module: Module, node: ast.expr, call: ast.Call, name: str, function: FunctionNode
 ) -> HalfLiteral | None:
     callee = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    if callee == "to" and name in ("", "dtype") and isinstance(call.func, ast.Attribute):
+    if callee in ("to", "type") and name in ("", "dtype") and isinstance(call.func, ast.Attribute):
         dot = module.parents.get(call)
         if isinstance(dot, ast.Call) and ast.unparse(dot.func) == "tl.dot":
             # One finding for each product, at its first operand.
             first = next(iter(_casts_of(dot)), None)
             return HalfLiteral(Role.DOT, node, call, name, function) if first is call else None
-        return HalfLiteral(Role.CAST, node, call, name, function)
+        role = Role.PARAMETER if _is_held(module, call) else Role.CAST
+        return HalfLiteral(role, node, call, name, function)
     if name not in ("dtype", "params_dtype"):
         return None
     if callee in _FACTORIES:
-        around = module.parents.get(call)
-        inside = isinstance(around, ast.Call) and ast.unparse(around.func).endswith("Parameter")
-        return HalfLiteral(Role.PARAMETER if inside else Role.ALLOCATION, node, call, name, function)
+        role = Role.PARAMETER if _is_held(module, call) else Role.ALLOCATION
+        return HalfLiteral(role, node, call, name, function)
     return HalfLiteral(Role.ARGUMENT, node, call, name, function)
+
+
+def _is_held(module: Module, made: ast.Call) -> bool:
+    """Whether a new tensor becomes a parameter or a buffer."""
+    around = module.parents.get(made)
+    around = module.parents.get(around) if isinstance(around, ast.keyword) else around
+    return isinstance(around, ast.Call) and ast.unparse(around.func).endswith(_HOLDERS)
 
 
 def asks_first(module: Module, node: ast.AST) -> bool:
@@ -159,3 +189,18 @@ def _default_of(arguments: ast.arguments, default: ast.expr) -> str | None:
         if keyword is default:
             return argument.arg
     return None
+
+
+def ignores_parameter(module: Module, literal: HalfLiteral) -> str | None:
+    """Whether a method is handed ``params_dtype``, never reads it, and allocates in a literal instead."""
+    function = literal.function
+    if literal.role is Role.DEFAULT and literal.name == "params_dtype":
+        return "callers that leave it out get it"
+    allocates = literal.role in (Role.ALLOCATION, Role.PARAMETER, Role.VARIABLE)
+    if not allocates or "params_dtype" not in parameter_names(function):
+        return None
+    if any(isinstance(n, ast.Name) and n.id == "params_dtype" for n in walk(function)):
+        return None
+    # A format that supports one activation dtype only may well write it out.
+    supported = _ONE_SUPPORTED.search(module.source)
+    return None if supported else "the method is handed params_dtype and does not read it"

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar, overload
 
+from dtypefix.analysis.recursion import deep_recursion
 from dtypefix.analysis.walking import children
 from dtypefix.findings import Span
 
@@ -35,7 +36,8 @@ class Module:
 
     def __post_init__(self) -> None:
         # SyntaxError and ValueError (NUL bytes) are the caller's to report.
-        self.tree = ast.parse(self.source)
+        with deep_recursion():
+            self.tree = ast.parse(self.source)
 
     @cached_property
     def encoding(self) -> str:
@@ -98,10 +100,14 @@ class Module:
         """The span of an ``ast`` node that has a position."""
         return self.span_of_bytes(*self.byte_range(node))
 
+    def bytes_of(self, node: ast.AST) -> bytes:
+        """The source of a node as it lies in the file."""
+        start, end = self.byte_range(node)
+        return self.source[start:end]
+
     def text(self, node: ast.AST) -> str:
         """The source text of a node, as written."""
-        start, end = self.byte_range(node)
-        return self.source[start:end].decode(self.encoding)
+        return self.bytes_of(node).decode(self.encoding)
 
     @cached_property
     def _walked(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:

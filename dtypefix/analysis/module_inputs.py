@@ -100,6 +100,36 @@ def casting_twin(
     return None
 
 
+def wanted_dtype(
+    flows: Flows, found: ModuleCall, calls: list[ModuleCall], *, resolved: bool
+) -> tuple[ast.expr | None, ast.AST, str, str] | None:
+    """What a class shows of the dtype that a submodule wants, if anything.
+
+    Args:
+        flows: the flows of the file.
+        found: the call of the submodule that hands over raw data.
+        calls: all such calls of the class.
+        resolved: whether the submodule's class is in reach. A tower of another library may cast its
+            own input, so that only a twin that casts speaks against it.
+
+    Returns:
+        The expression of the dtype if there is one, the place that shows it, what that place says, and
+        why the call is at odds with it.
+    """
+    layer = "self." + ".".join(found.path)
+    twin = casting_twin({c.method: flows.at(c.call) for c in calls}, calls, found)
+    if twin is not None:
+        other, cast = twin
+        keyword = next((k.value for k in cast.keywords if k.arg == "dtype"), None)
+        shows = f"{other.method.name} casts what it hands to {layer}"
+        return cast.args[0] if cast.args else keyword, cast, shows, f"where {other.method.name} casts it"
+    read = dtype_read(found.method, found.path) if resolved else None
+    if read is None:
+        return None
+    shows = f"the dtype of {layer} is read here, for another value"
+    return read, read, shows, f"though {ast.unparse(read)} is at hand"
+
+
 def casts_itself(cls: ClassRef, path: tuple[str, ...]) -> bool | None:
     """Whether what ``self.<path>`` calls casts its own input first; None when its class is not in reach."""
     holders = [cls]

@@ -6,13 +6,12 @@ import ast
 
 from dtypefix.analysis.fakes import registrations
 from dtypefix.analysis.module import FunctionNode, Module
-from dtypefix.analysis.outputs import ALLOCATIONS, emptied_weight, ignored_dtype, placeholders
+from dtypefix.analysis.outputs import ignored_dtype, is_native, is_norm, squares
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.stand_ins import ALLOCATIONS, emptied_weight, placeholders
 
 
-def suspects(
-    module: Module, registering: frozenset[str], native: frozenset[str]
-) -> list[tuple[FunctionNode, frozenset[str]]]:
+def suspects(module: Module, registering: frozenset[str]) -> list[tuple[FunctionNode, frozenset[str]]]:
     """The functions of a file that may give back a wrong dtype, from syntax alone, and why.
 
     Reasons: ``fake``, ``empty`` (placeholders), ``upcast`` (undone on one way out only), ``rebound``
@@ -28,12 +27,12 @@ def suspects(
     if any(name.encode() in module.source for name in (*registering, ".register_fake")):
         for _, fake in registrations(module, registering):
             add(fake, "fake")
-    if b"(0" in module.source:
-        for assign in module.nodes(ast.Assign):
-            if emptied_weight(assign):
-                add(assign, "empty")
-        for branch in module.nodes(ast.If):
-            if branch.orelse and any(True for _ in placeholders(branch)):
+    if b"empty" in module.source or b"zeros" in module.source:
+        for placed in module.nodes(ast.Assign, ast.Call):
+            if isinstance(placed, ast.Assign | ast.Call) and emptied_weight(placed):
+                add(placed, "empty")
+        for branch in module.nodes(ast.If, ast.IfExp):
+            if isinstance(branch, ast.If | ast.IfExp) and any(True for _ in placeholders(branch)):
                 add(branch, "empty")
     for call in module.nodes(ast.Call):
         name = last_name(call.func)
@@ -41,10 +40,11 @@ def suspects(
             name == "to" and _last(call).endswith(("float32", "torch.float"))
         ):
             add(call, "float")
-        elif name in ("pow", "square") and (function := module.enclosing_function(call)) is not None:
-            if function.name in native:
+        elif name == "mean" and any(squares(n) for n in (*call.args[:1], getattr(call.func, "value", call))):
+            function = module.enclosing_function(call)
+            if function is not None and is_native(function) and is_norm(module.parents.get(function)):
                 add(call, "native")
-        elif any(k.arg == "query" for k in call.keywords):
+        elif name.endswith("_with_kv_cache"):
             add(call, "query")
     for function in [f for f, reasons in found.items() if "float" in reasons]:
         if _undone_somewhere(function):

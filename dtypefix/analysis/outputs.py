@@ -1,33 +1,22 @@
-"""What a function gives back: upcasts and how they are undone, placeholders, real and fake kernels."""
+"""What a function gives back: upcasts and how they are undone, and dtypes that are read too late."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dtypefix.analysis.flow import Flow, Return
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value, Verb
 from dtypefix.analysis.scopes import last_name
+from dtypefix.analysis.stand_ins import ALLOCATIONS
 
 OUTPUT_DTYPES = ("dtype", "out_dtype", "output_dtype")
-ALLOCATIONS = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"})
 _UPCAST = re.compile(r"\.float\(\)|\.to\((dtype=)?torch\.float(32)?\)|, torch\.float32\)")
 _OUTPUT = re.compile(r"(^|_)(out|output|o)(_|$)|result")
 _QUANTISED = frozenset({"int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "fp8"})
-
-
-@dataclass(frozen=True, slots=True)
-class Placeholder:
-    """``name`` is the result of ``made`` on one arm and the empty tensor ``empty`` on the other."""
-
-    name: str
-    made: ast.Call
-    empty: ast.Call
-    dtype: ast.Attribute
 
 
 def parts(value: Value) -> tuple[Value, ...]:
@@ -53,12 +42,20 @@ def may_be_upcast(value: Value) -> bool:
     )
 
 
-def follows(call: ast.Call, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The row of a kernel whose result takes an argument's dtype, when nothing in the call says otherwise."""
-    given = {k.arg for k in call.keywords}
+def follows(call: ast.Call, rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ast.expr] | None:
+    """The row of a kernel whose result takes an argument's dtype, and that argument.
+
+    None when something in the call says which dtype the result has.
+    """
+    given = {k.arg: k.value for k in call.keywords}
+    if None in given or any(isinstance(a, ast.Starred) for a in call.args):
+        return None
     for row in rows:
-        if row["name"] == last_name(call.func) and not given & {*row["unless"], None}:
-            return row
+        if not last_name(call.func).endswith(row["name"]) or not given.keys().isdisjoint(row["unless"]):
+            continue
+        place = row["position"]
+        argument = given.get(row["argument"], call.args[place] if place < len(call.args) else None)
+        return (row, argument) if argument is not None else None
     return None
 
 
@@ -83,59 +80,6 @@ def elements(returned: Return) -> tuple[ast.expr, ...]:
     if expr is None:
         return ()
     return tuple(expr.elts) if isinstance(expr, ast.Tuple) else (expr,)
-
-
-def placeholders(node: ast.If) -> Iterator[Placeholder]:
-    """``if …: name = layer(x)`` with ``else: name = torch.empty((0, …), dtype=x.dtype)``, or the reverse."""
-    if not node.orelse:
-        return
-    arms = [{t: v for s in arm for t, v in _bound(s)} for arm in (node.body, node.orelse)]
-    for one, other in (arms, reversed(arms)):
-        for name, value in one.items():
-            made, dtype = other.get(name), _empty_rows(value)
-            if dtype is not None and isinstance(made, ast.Call) and isinstance(value, ast.Call):
-                if _empty_rows(made) is None and not last_name(made.func).startswith(tuple(ALLOCATIONS)):
-                    yield Placeholder(name, made, value, dtype)
-
-
-def _bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        yield statement.targets[0].id, statement.value
-
-
-def _empty_rows(expr: ast.expr) -> ast.Attribute | None:
-    """``x.dtype`` of an allocation without rows, ``torch.empty((0, n), dtype=x.dtype)``."""
-    if not isinstance(expr, ast.Call) or last_name(expr.func) not in ALLOCATIONS or not expr.args:
-        return None
-    shape = expr.args[0].elts if isinstance(expr.args[0], ast.Tuple | ast.List) else expr.args
-    if not shape or not isinstance(shape[0], ast.Constant) or shape[0].value != 0:
-        return None
-    for keyword in expr.keywords:
-        if (
-            keyword.arg == "dtype"
-            and isinstance(keyword.value, ast.Attribute)
-            and keyword.value.attr == "dtype"
-        ):
-            return keyword.value
-    return None
-
-
-def emptied_weight(node: ast.Assign) -> bool:
-    """Whether a statement is ``layer.weight = Parameter(torch.empty(0))`` without a dtype."""
-    target, made = node.targets[0], node.value
-    if not isinstance(target, ast.Attribute) or target.attr != "weight" or not isinstance(made, ast.Call):
-        return False
-    inner = made.args[0] if made.args and last_name(made.func) == "Parameter" else None
-    if (
-        not isinstance(inner, ast.Call)
-        or last_name(inner.func) not in ("empty", "zeros")
-        or len(inner.args) != 1
-    ):
-        return False
-    size = inner.args[0]
-    return (
-        isinstance(size, ast.Constant) and size.value == 0 and all(k.arg != "dtype" for k in inner.keywords)
-    )
 
 
 def ignored_dtype(function: FunctionNode) -> str | None:
@@ -229,21 +173,48 @@ def _role(module: Module, name: ast.Name) -> str | None:
     return None
 
 
-def narrow_variance(
-    owner: ast.ClassDef, function: FunctionNode, flow: Flow, names: frozenset[str]
-) -> tuple[ast.Call, Value, FunctionNode] | None:
-    """The square that a norm takes in its input's dtype, and the method of another norm that casts first."""
-    twins = [t for c in flow.module.tree.body if c is not owner for t in _upcasting(flow.module, c, names)]
-    for node in ast.walk(function) if twins else ():
-        if isinstance(node, ast.Call) and last_name(node.func) in ("pow", "square"):
-            value = flow.value(node.func.value if isinstance(node.func, ast.Attribute) else node)
-            if value.form is Form.TENSOR and any(o.kind is Kind.PARAMETER for o in value.origins):
-                return node, value, twins[0]
+def squares(node: ast.AST) -> ast.expr | None:
+    """What an expression squares: ``x`` of ``x.pow(2)``, ``x.square()``, ``torch.square(x)``, ``x ** 2``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        return node.left if getattr(node.right, "value", 0) == 2 else None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    whole = node.func.attr == "square"
+    if ast.unparse(node.func.value) == "torch":
+        two = whole or (len(node.args) == 2 and getattr(node.args[1], "value", 0) == 2)
+        return node.args[0] if node.func.attr in ("pow", "square") and two and node.args else None
+    two = whole or (node.func.attr == "pow" and [getattr(a, "value", 0) for a in node.args] == [2])
+    return node.func.value if two else None
+
+
+def narrow_variance(function: FunctionNode, flow: Flow) -> tuple[ast.expr, Value, FunctionNode] | None:
+    """The mean square that a norm takes in its input's dtype, and the method of a norm that casts first.
+
+    That other method is one of another norm of the file, or another implementation in the same class.
+    """
+    norms = [c for c in flow.module.tree.body if isinstance(c, ast.ClassDef) and is_norm(c)]
+    methods = [m for c in norms for m in c.body if isinstance(m, FunctionNode) and m is not function]
+    twin = next((m for m in methods if is_native(m) and _UPCAST.search(flow.module.text(m))), None)
+    for node in ast.walk(function) if twin is not None else ():
+        squared = squares(node)
+        mean = flow.module.parents.get(node)
+        mean = flow.module.parents.get(mean) if isinstance(mean, ast.Attribute) else mean
+        if squared is None or not isinstance(mean, ast.Call) or last_name(mean.func) != "mean":
+            continue
+        value = flow.value(squared)
+        if any(k.arg == "dtype" for k in mean.keywords) or value.form is not Form.TENSOR:
+            continue
+        if isinstance(node, ast.expr) and any(o.kind is Kind.PARAMETER for o in value.origins):
+            assert twin is not None
+            return node, value, twin
     return None
 
 
-def _upcasting(module: Module, node: ast.stmt, names: frozenset[str]) -> list[FunctionNode]:
-    if not isinstance(node, ast.ClassDef) or "Norm" not in node.name:
-        return []
-    methods = [m for m in node.body if isinstance(m, FunctionNode) and m.name in names]
-    return [m for m in methods if _UPCAST.search(module.text(m))]
+def is_norm(owner: ast.AST | None) -> bool:
+    """Whether a class is a norm by its name."""
+    return isinstance(owner, ast.ClassDef) and "Norm" in owner.name
+
+
+def is_native(function: FunctionNode) -> bool:
+    """Whether a method computes what its class stands for: ``forward``, or its twin for a platform."""
+    return function.name == "forward" or function.name.startswith("forward_")

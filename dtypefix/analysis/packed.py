@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dtypefix.analysis.classes import AttributeValue, ClassRef, Construction
 from dtypefix.analysis.module import FunctionNode, Module
@@ -25,9 +25,9 @@ _DEPTH = 5
 class PackedLayer:
     """A layer that a quantisation config can reach.
 
-    ``computes`` says that its class is seen to set ``params_dtype``; ``own`` that the layer is seen
-    being built and keeps its weight to itself: that of an embedding or a head can be another
-    model's, of another dtype.
+    ``computes`` says that each class it can have is seen to set ``params_dtype``; ``own`` that the
+    layer is seen being built and keeps its weight to itself: that of an embedding or a head can be
+    another model's, of another dtype.
     """
 
     class_name: str
@@ -57,8 +57,21 @@ def packed_layer(cls: ClassRef, path: Sequence[str], depth: int = 0) -> PackedLa
         else:
             found = _packed(construction, ".".join(("self", *path)), depth)
         if found is not None:
-            return found
+            computes = found.computes and _all_compute(cls, path)
+            return replace(found, computes=computes)
     return None
+
+
+def _all_compute(cls: ClassRef, path: Sequence[str]) -> bool:
+    """Whether each class that may build the layer, subclasses of ``cls`` included, sets its dtype."""
+    for owner in (cls, *cls.project.subclasses(cls)):
+        for construction in owner.constructions(path[0]) or ():
+            built = construction.cls
+            if built is None:
+                return False
+            if not (_all_compute(built, path[1:]) if path[1:] else built.defines(COMPUTE) is not None):
+                return False
+    return True
 
 
 def first_parameter(cls: ClassRef, depth: int = 0) -> PackedLayer | bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -42,8 +42,8 @@ class SourceLookup(Protocol):
         """The line length set by the ``pyproject.toml`` that governs a reported path, if any."""
         ...
 
-    def subclass_headers(self) -> Iterable[tuple[str, bytes, bytes]]:
-        """``(dotted module, class name, bases text)`` of every class statement with bases."""
+    def derived(self, base: str) -> Sequence[tuple[str, str]]:
+        """The module and the name of each class that names ``base`` among its bases."""
         ...
 
 
@@ -58,7 +58,7 @@ class NoSources:
         """No setting is known."""
         return None
 
-    def subclass_headers(self) -> Iterable[tuple[str, bytes, bytes]]:
+    def derived(self, base: str) -> Sequence[tuple[str, str]]:
         """There are no other classes."""
         return ()
 
@@ -76,7 +76,9 @@ class Project:
     """Everything a rule can ask about code outside the node it looks at.
 
     Modules, import maps and classes are parsed when first asked for and kept until :meth:`forget`.
-    ``parsed`` counts the bytes of source whose trees are kept.
+    ``parsed`` counts the bytes of source whose trees are kept, ``asked`` holds what was looked up since
+    :meth:`begin`, whether found or not: ``m`` and a module's name, ``s`` and the simple name of a class
+    whose subclasses were wanted, ``l`` and a path whose line length was.
     """
 
     def __init__(self, lookup: SourceLookup, load_knowledge: Callable[[], Knowledge] | None = None) -> None:
@@ -86,33 +88,55 @@ class Project:
         self._flows: dict[str, tuple[Module, Flows]] = {}
         self._modules: dict[str, Module | None] = {}
         self._imports: dict[int, tuple[Module, Imports]] = {}
+        self._added: dict[str, Module] = {}
+        self._own: Module | None = None
         self.parsed = 0
+        self.asked: set[str] = set()
+
+    def begin(self) -> None:
+        """Start on another file: what it is told must not depend on the files before it."""
+        self._flows.clear()
+        self._own = None
+        self.asked = set()
 
     def forget(self) -> None:
         """Let go of every tree and of what is known about them; what is asked for again is read again."""
         self._flows.clear()
         self._modules.clear()
+        self._added.clear()
         self._imports.clear()
         self.parsed = 0
 
     def add(self, module: Module) -> None:
-        """Let look-ups of ``module.name`` find this parsed module instead of reading it again."""
+        """Start on this parsed module: look-ups of its name find it, and not what lies on disk."""
+        self.begin()
         self.parsed += len(module.source)
+        self._own = module
         if module.name:
-            self._modules[module.name] = module
+            self._added[module.name] = module
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name, or None when it is not in reach or does not parse."""
+        if self._own is not None and name and name == self._own.name:
+            return self._own
+        self.asked.add(f"m {name}")
         if name not in self._modules:
-            self._modules[name] = None
-            found = self.lookup.find(name)
-            if found is not None:
-                try:
-                    self._modules[name] = Module(found.path, found.source, name, found.is_package)
-                    self.parsed += len(found.source)
-                except (SyntaxError, ValueError):
-                    pass
+            self._modules[name] = self._find(name)
         return self._modules[name]
+
+    def _find(self, name: str) -> Module | None:
+        found = self.lookup.find(name)
+        if found is None:
+            return None
+        added = self._added.get(name)
+        if added is not None and added.path == found.path and added.source == found.source:
+            return added
+        try:
+            module = Module(found.path, found.source, name, found.is_package)
+        except (SyntaxError, ValueError):
+            return None
+        self.parsed += len(found.source)
+        return module
 
     def imports(self, module: Module) -> Imports:
         """The import map of a module."""
@@ -123,6 +147,7 @@ class Project:
 
     def line_length(self, module: Module) -> int:
         """The line length, in columns, of the module's formatter: ruff's and Black's 88 by default."""
+        self.asked.add(f"l {module.path}")
         return self.lookup.line_length(module.path) or DEFAULT_LINE_LENGTH
 
     @cached_property
@@ -204,16 +229,10 @@ class Project:
 
         return ClassRef(self, module, node)
 
-    @cached_property
-    def _headers(self) -> dict[str, list[tuple[str, str]]]:
-        """Simple base name to the ``(module, class)`` pairs that name it among their bases."""
-        by_base: dict[str, list[tuple[str, str]]] = {}
-        for module, name, bases in self.lookup.subclass_headers():
-            for base in bases.decode("utf-8", "replace").split(","):
-                simple = base.split("[")[0].strip().rpartition(".")[2]
-                if simple:
-                    by_base.setdefault(simple, []).append((module, name.decode("utf-8", "replace")))
-        return by_base
+    def subclass_names(self, base: str) -> Sequence[tuple[str, str]]:
+        """The module and the name of each class that names ``base`` among its bases."""
+        self.asked.add(f"s {base}")
+        return self.lookup.derived(base)
 
     def subclasses(self, cls: ClassRef) -> list[ClassRef]:
         """All known classes below ``cls``, at any depth."""
@@ -221,7 +240,7 @@ class Project:
         todo, seen = [cls], {cls.key}
         while todo:
             parent = todo.pop()
-            for module_name, name in self._headers.get(parent.node.name, []):
+            for module_name, name in self.subclass_names(parent.node.name):
                 module = self.module(module_name)
                 node = module.definitions.get(name) if module else None
                 if module is None or not isinstance(node, ast.ClassDef):

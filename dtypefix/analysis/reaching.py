@@ -114,3 +114,10 @@ def path_through_alias(module: Module, expr: ast.expr) -> tuple[str, ...] | None
         return None
     head = path_through_alias(module, values[0].value)
     return (*head, *names) if head is not None else None
+
+
+def is_stored(function: FunctionNode, name: str) -> bool:
+    """Whether a function binds a name anew."""
+    return any(
+        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in walk(function)
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from dtypefix.analysis.fp8_formats import root_name
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import walk
 
+_KEEPS = re.compile(r"^(__init__|process_weights_after_loading|_?process_weights\w*)$")
 _NARROW = re.compile(r"element_ty$|\.(bfloat16|float16)$")
 
 
@@ -57,3 +59,26 @@ def ignored_dtype(module: Module, function: FunctionNode) -> ast.arg | None:
         if argument.arg in ("dtype", "out_dtype") and argument.arg not in read:
             return argument
     return None
+
+
+def keeps(function: FunctionNode) -> bool:
+    """Whether what a function makes is kept: it constructs, or processes weights."""
+    return bool(_KEEPS.search(function.name))
+
+
+def kept(module: Module, call: ast.Call) -> bool:
+    """Whether a constructor or the processing of weights stores a scale, or takes it out as a number."""
+    function = module.enclosing_function(call)
+    if function is None or not keeps(function):
+        return False
+    for parent in module.ancestors(call):
+        if isinstance(parent, ast.Attribute) and parent.attr == "item":
+            return True
+        if isinstance(parent, ast.stmt):
+            return isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Attribute)
+    return False
+
+
+def root_of(call: ast.Call) -> str:
+    """The name that a chain of casts starts from."""
+    return root_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from dtypefix.analysis import promotion
@@ -11,6 +12,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import UNKNOWN, UNKNOWN_ORIGIN, Form, Kind, Origin, Value
 from dtypefix.analysis.scopes import last_name
 
+_TENSOR_INDEX = re.compile(r"mask|^is_|indices|_tensor$|(^|_)dest$|_slots$|_positions?$|_mapping$")
 # The position of the source among the arguments; torch checks its dtype against the receiver's.
 SOURCE = {
     "index_copy": 2,
@@ -23,6 +25,9 @@ SOURCE = {
     "masked_scatter_": 1,
     "scatter_": 2,
     "scatter_add_": 2,
+    "scatter_add": 2,
+    "scatter_reduce_": 2,
+    "scatter_reduce": 2,
 }
 _KEYWORDS = ("source", "src", "values", "tensor")
 # Kinds of sources that some particular piece of code decided, here or at the caller's.
@@ -66,11 +71,16 @@ def store_of(node: ast.AST) -> Store | None:
         or node.func.attr not in SOURCE
     ):
         return None
+    # A function of torch's takes the target in front of the method's arguments.
+    plain = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+    target, arguments = node.func.value, node.args
+    if plain:
+        target, arguments = (node.args[0], node.args[1:]) if node.args else (target, [])
     position = SOURCE[node.func.attr]
     given = [k.value for k in node.keywords if k.arg in _KEYWORDS]
-    if len(node.args) > position:
-        given.append(node.args[position])
-    return Store(node, node.func.value, given[0]) if len(given) == 1 else None
+    if len(arguments) > position:
+        given.append(arguments[position])
+    return Store(node, target, given[0]) if len(given) == 1 else None
 
 
 def disagree(target: Value, value: Value) -> bool:
@@ -193,3 +203,33 @@ def scaled_back(call: ast.Call) -> ast.expr | None:
     if isinstance(left.func, ast.Attribute) and left.func.attr == "to" and "float32" in ast.unparse(left):
         return left.func.value
     return None
+
+
+def loaded_at(flow: Flow, call: ast.Call) -> int | None:
+    """The line where a kernel loads the value that ``call`` scales and casts back to its loaded dtype."""
+    scaled, loaded = scaled_back(call), flow.plain(call).only
+    if scaled is None or loaded is None or loaded.kind is not Kind.OUTPUT:
+        return None
+    if not loaded.detail.endswith(".load") or loaded not in flow.plain(scaled).origins:
+        return None
+    return loaded.at[0]
+
+
+def indexes_by_tensor(flows: Flows, index: ast.expr) -> bool:
+    """Whether an index is a tensor, so that torch compares dtypes rather than converting."""
+    value: Value = flows.value(index)
+    if value.form is Form.ANY:
+        last = (
+            index.attr
+            if isinstance(index, ast.Attribute)
+            else index.id
+            if isinstance(index, ast.Name)
+            else ""
+        )
+        return bool(_TENSOR_INDEX.search(last))
+    return value.form is Form.TENSOR
+
+
+def is_path(expr: ast.expr) -> bool:
+    """Whether an expression is a name, or attributes of one."""
+    return isinstance(expr, ast.Name) or (isinstance(expr, ast.Attribute) and is_path(expr.value))

@@ -25,7 +25,7 @@ def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
 def children(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes directly below ``node``, in the order of its fields; operators and contexts are left out."""
     kind = type(node)
-    for name in _fields_of.get(kind) or _fields(kind):
+    for name in _fields_of[kind] if kind in _fields_of else _fields(kind):
         value = getattr(node, name, None)
         if type(value) is list:
             for item in value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -51,6 +52,7 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; 2 means it could not do what was asked."""
+    _open_streams()
     _tolerate_any_name()
     # A scanned file's doubtful escapes are its own affair; parsing it would print them.
     warnings.simplefilter("ignore", SyntaxWarning)
@@ -75,12 +77,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is still buffered would fail again when the interpreter closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except OSError as error:
+        # What is still buffered would fail again when the interpreter closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail(f"{error.filename or 'the report cannot be written'}: {error.strerror or error}")
     return status if isinstance(status, int) else 0
 
 
 def _fail(message: str) -> int:
     print(f"dtypefix: {message}", file=sys.stderr)
     return FAILED
+
+
+def _open_streams() -> None:
+    """Let a stream that the caller has closed swallow what is written to it."""
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BytesIO())
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(io.BytesIO())
 
 
 def _tolerate_any_name() -> None:

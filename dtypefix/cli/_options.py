@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from dtypefix.report import format_names
+
+if TYPE_CHECKING:
+    from dtypefix.api import Execution
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -17,7 +21,19 @@ EXIT_CODES = "0 nothing to report, 1 findings above note, 2 could not do all tha
 
 
 def _names(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+    names = tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+    if values and not names and parameter.name == "select":
+        # An empty variable of a script must not select what it would without the option.
+        raise click.BadParameter("it names no rule", context, parameter)
+    return names
+
+
+def _jobs(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    if value == "auto":
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is neither a number above 0 nor auto")
+    return int(value)
 
 
 def _complete_rule(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -137,6 +153,31 @@ report_options = _stack(
     click.option("--show-evidence", is_flag=True, help="Show why, and what the fix is (text)."),
     click.option("--statistics", is_flag=True, help="Show only how many each rule has (text, json)."),
 )
+
+
+execution_options = _stack(
+    click.option(
+        "--jobs",
+        callback=_jobs,
+        default="auto",
+        metavar="N|auto",
+        help="Processes to work in; auto: as many as pay off.",
+    ),
+    click.option("--no-cache", is_flag=True, help="Neither read nor keep results of earlier runs."),
+    click.option("--cache-dir", metavar="DIR", help="Where to keep them."),
+    click.option("--profile", is_flag=True, help="Show on standard error where the time goes."),
+)
+
+
+def execution(jobs: int | None, no_cache: bool, cache_dir: str | None, profile: bool) -> Execution:
+    """How the run is to do its work; one that is profiled takes nothing from the cache."""
+    from dtypefix.api import Execution
+    from dtypefix.cache.environment import default_folder
+    from dtypefix.engine.profile import Profile
+
+    if no_cache or profile:
+        return Execution(jobs, None, Profile() if profile else None)
+    return Execution(jobs, Path(cache_dir).absolute() if cache_dir else default_folder())
 
 
 def split(options: dict[str, Any]) -> tuple[TargetOptions, RuleOptions]:

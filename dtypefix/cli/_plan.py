@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtypefix.api import InputFile, Options, Roots
+from dtypefix.api import Execution, InputFile, Options, Roots
 from dtypefix.cli import _run
 from dtypefix.cli._options import RuleOptions, TargetOptions
 from dtypefix.config import patterns
@@ -33,6 +33,7 @@ class Plan:
     roots: Roots
     effective: Effective
     staged: Staged | None = None
+    execution: Execution = field(default_factory=Execution)
 
     @property
     def baseline(self) -> Path | None:

@@ -66,7 +66,7 @@ def baseline_file(plan: Plan, given: str | None, turned_off: bool) -> Path | Non
 
 def run(plan: Plan) -> Scanned:
     """Examine the files of a plan, with a progress bar."""
-    found = scan(plan.files, plan.options, plan.roots)
+    found = scan(plan.files, plan.options, plan.roots, plan.execution)
     results = list(with_progress(found, len(plan.files), "Scanning"))
     return Scanned(
         findings=tuple(finding for result in results for finding in result.findings),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dtypefix.cli._options import (
+    execution,
+    execution_options,
     known_options,
     report_options,
     rule_options,
@@ -46,6 +49,7 @@ EPILOG = (
 @click.option("--output", metavar="DIR", help="Write a repaired copy of a release to DIR.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if a file was changed.")
 @rule_options
+@execution_options
 @known_options
 @report_options
 @show_options
@@ -66,6 +70,10 @@ def command(
     output_files: tuple[str, ...],
     show_notes: bool,
     show_evidence: bool,
+    jobs: int | None,
+    no_cache: bool,
+    cache_dir: str | None,
+    profile: bool,
     statistics: bool,
     show_files: bool,
     show_settings: bool,
@@ -92,9 +100,11 @@ def command(
         raise UserError("--interactive goes with neither --add-ignores nor --stdin-filename")
     outputs = [parse_output(text) for text in output_files]
     where, rules = split(options)
+    how = execution(jobs, no_cache, cache_dir, profile)
     if show_settings:
         return _plan.show_settings(where, rules)
     plan = _plan.make(where, rules, unsafe_fixes=unsafe_fixes or (False if no_unsafe_fixes else None))
+    plan = replace(plan, execution=how)
     if show_files:
         return _plan.show_files(plan)
     known = _scan.baseline_file(plan, baseline, no_baseline)
@@ -106,6 +116,8 @@ def command(
         else:
             results = _fixed(plan, sink, interactive)
     changed = [result for result in results if result.changed]
+    if how.profile is not None:
+        print(how.profile.table(), file=sys.stderr)
     remaining = tuple(finding for result in results for finding in result.remaining)
     match = None if known is None else _scan.against(known, plan, remaining, ())
     writes_nothing = diff or check or patch is not None
@@ -142,11 +154,11 @@ def _fixed(plan: Plan, sink: Sink, interactive: bool) -> list[Outcome]:
     from dtypefix.api import rewrite
 
     if not interactive:
-        return _take(rewrite(plan.files, plan.options, plan.roots), plan, sink, None)
+        return _take(rewrite(plan.files, plan.options, plan.roots, None, plan.execution), plan, sink, None)
     from dtypefix.cli._ask import on_terminal
 
     interview = on_terminal()
-    found = rewrite(plan.files, plan.options, plan.roots, interview.accept)
+    found = rewrite(plan.files, plan.options, plan.roots, interview.accept, plan.execution)
     return _take(found, plan, sink, interview)
 
 

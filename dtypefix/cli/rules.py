@@ -27,7 +27,7 @@ def command(format_name: str, config: tuple[str, ...], isolated: bool) -> int:
         json.dump([_data(rule) for rule in rules], sys.stdout, indent=2)
         print()
         return 0
-    rows = [(rule.name, rule.group, "/".join(rule.fix), rule.summary) for rule in rules]
+    rows = [(rule.name, ", ".join(rule.groups), "/".join(rule.fix), rule.summary) for rule in rules]
     heads = ("rule", "group", "fix", "finds")
     indent = 4
     widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(3)]
@@ -48,7 +48,7 @@ def _data(rule: RuleInfo) -> dict[str, object]:
     return {
         "name": rule.name,
         "group": rule.group,
-        "default": rule.group in DEFAULT_GROUPS,
+        "default": rule.group in DEFAULT_GROUPS and not rule.preview,
         "fix": list(rule.fix),
         "summary": rule.summary,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,8 @@ import click
 from dtypefix.cli._options import (
     EXIT_CODES,
     change_options,
+    execution,
+    execution_options,
     known_options,
     report_options,
     rule_options,
@@ -25,6 +28,7 @@ from dtypefix.errors import UserError
 @target_options
 @change_options
 @rule_options
+@execution_options
 @known_options
 @click.option("--no-ignores", is_flag=True, help="Report what comments silence too.")
 @report_options
@@ -40,6 +44,10 @@ def command(
     output_files: tuple[str, ...],
     show_notes: bool,
     show_evidence: bool,
+    jobs: int | None,
+    no_cache: bool,
+    cache_dir: str | None,
+    profile: bool,
     statistics: bool,
     exit_zero: bool,
     show_files: bool,
@@ -59,15 +67,18 @@ def command(
         raise UserError("choose one of --diff-base and --staged")
     outputs = [parse_output(text) for text in output_files]
     where, rules = split(options)
+    how = execution(jobs, no_cache, cache_dir, profile)
     if show_settings:
         return _plan.show_settings(where, rules)
     plan = _plan.make(where, rules, staged=staged)
-    plan = replace(plan, options=replace(plan.options, obey_ignores=not no_ignores))
+    plan = replace(plan, execution=how, options=replace(plan.options, obey_ignores=not no_ignores))
     if show_files:
         return _plan.show_files(plan)
     changes = _scan.changes(plan, diff_base)
     file = _scan.baseline_file(plan, baseline, no_baseline)
     scanned = _scan.run(plan)
+    if how.profile is not None:
+        print(how.profile.table(), file=sys.stderr)
     match = None if file is None else _scan.against(file, plan, scanned.findings, scanned.paths)
     reported = scanned if match is None else scanned.with_findings(match.new)
     if changes is not None:

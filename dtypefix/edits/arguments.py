@@ -83,8 +83,12 @@ def drop_argument(module: Module, call: ast.Call, keyword: ast.keyword) -> Edit:
     source = module.source
     comma = _comma_behind(module, call, end)
     if comma is None:
-        before = source.rfind(b",", module.byte_range(call.func)[1], start)
-        return Edit(before if before >= 0 else start, end, "")
+        ends = [module.byte_range(a)[1] for a in (*call.args, *call.keywords)]
+        previous = max((e for e in ends if e <= start), default=module.byte_range(call.func)[1])
+        before = source.rfind(b",", previous, start)
+        if b"#" not in source[previous:start]:
+            return Edit(before if before >= 0 else start, end, "")
+        comma = end
     line_start = module.line_starts[module.position(start)[0] - 1]
     line_end = module.line_starts[module.position(comma)[0]]
     if not source[line_start:start].strip() and not source[comma:line_end].strip():

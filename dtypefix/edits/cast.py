@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.project import Project
+from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import children, walk
 from dtypefix.edits.arguments import arguments_range, broken_call
 from dtypefix.edits.layout import fit
 from dtypefix.findings import Edit
 
+_OF_SEQUENCES = frozenset({"isinstance", "cat", "concat", "stack", "hstack", "tuple", "list"})
 _DERIVED_FREE = frozenset({"shape", "ndim", "dtype", "device", "dim", "size", "numel"})
 
 
@@ -26,7 +28,8 @@ def cast_before_use(
     """Edits that cast ``parameter`` to ``dtype`` before anything is derived from it.
 
     The cast is a statement of its own behind the early returns and argument checks that open the
-    function. Where the body stands on the ``def`` line, the parameter is cast where it is used.
+    function, in the branch that makes the calls when only one does: elsewhere what ``dtype`` reads
+    need not be there. Where no statement can stand, the parameter is cast where it is used.
 
     Args:
         module: the file that holds the function.
@@ -39,9 +42,16 @@ def cast_before_use(
     Returns:
         None when there is no place for the cast.
     """
-    anchor = _anchor(function, parameter)
-    if anchor is None:
+    if _may_be_sequence(function, parameter):
         return None
+    body = function.body
+    position = 1 if ast.get_docstring(function, clean=False) is not None else 0
+    found = _anchor(body, position, parameter, uses)
+    if found is None:
+        return None
+    anchor, is_sure = found
+    if not is_sure:
+        return _inline(module, uses, parameter, dtype)
     if anchor.lineno == function.lineno or module.lines[anchor.lineno - 1][: anchor.col_offset].strip():
         return _inline(module, uses, parameter, dtype)
     line = anchor.lineno
@@ -55,27 +65,106 @@ def cast_before_use(
 
 def _last_line_before(function: FunctionNode, anchor: ast.stmt) -> int:
     """The last line of what precedes the anchor statement in the function."""
-    index = function.body.index(anchor)
-    if index:
-        return function.body[index - 1].end_lineno or anchor.lineno
-    header = [*walk(function.args), *([function.returns] if function.returns else [])]
-    ends: list[int] = [n.end_lineno for n in header if isinstance(n, ast.arg | ast.expr) and n.end_lineno]
-    return max([function.lineno, *ends])
+    ends = (getattr(node, "end_lineno", None) or 0 for node in walk(function))
+    return max([function.lineno, *(end for end in ends if end < anchor.lineno)])
 
 
-def _anchor(function: FunctionNode, parameter: str) -> ast.stmt | None:
-    """The first statement behind the docstring, the early returns and the argument checks."""
-    body = function.body
-    position = 1 if ast.get_docstring(function, clean=False) is not None else 0
-    for index in range(position, len(body)):
-        stmt = body[index]
+def _anchor(
+    block: list[ast.stmt], position: int, parameter: str, uses: Sequence[ast.Call]
+) -> tuple[ast.stmt, bool] | None:
+    """The first statement behind the early returns and the argument checks of a block.
+
+    It stands in an inner block where only that makes the calls. With it comes whether each way from
+    there through its block makes one of them.
+    """
+    for index in range(position, len(block)):
+        stmt = block[index]
         if isinstance(stmt, ast.Assert) or (isinstance(stmt, ast.If) and _is_guard(stmt)):
             if _derives(stmt, parameter):
                 break
             position = index + 1
         elif _mentions(stmt, parameter) or isinstance(stmt, ast.Return):
             break
-    return body[position] if position < len(body) else None
+    rest = block[position:]
+    calls = set(uses)
+    index, holder = next(((i, s) for i, s in enumerate(rest) if calls & set(walk(s))), (0, None))
+    # Calls that stand in a method that the parameter is handed to say nothing of this one's branches.
+    if holder is None or _always_calls(rest, uses):
+        return (rest[0], True) if rest else None
+    if not calls <= set(walk(holder)) or any(_derives(s, parameter) for s in rest[:index]):
+        return None
+    for inner in _blocks(holder):
+        if calls <= {node for stmt in inner for node in walk(stmt)}:
+            return _anchor(inner, 0, parameter, uses)
+    return (holder, False) if not _blocks(holder) else None
+
+
+def _blocks(stmt: ast.stmt) -> list[list[ast.stmt]]:
+    """The inner blocks of a statement whose header does not repeat."""
+    if isinstance(stmt, ast.If):
+        return [b for b in (stmt.body, stmt.orelse) if b]
+    return [stmt.body] if isinstance(stmt, ast.With | ast.AsyncWith) else []
+
+
+def _always_calls(block: Sequence[ast.stmt], uses: Sequence[ast.Call]) -> bool:
+    """Whether each way through a block makes one of the calls, or ends in an exception."""
+    for stmt in block:
+        if isinstance(stmt, ast.If):
+            if _always_calls([ast.Expr(stmt.test)], uses):
+                return True
+            if _always_calls(stmt.body, uses) and _always_calls(stmt.orelse, uses):
+                return True
+            if any(isinstance(n, ast.Return) for n in walk(stmt)) and not all(
+                _always_calls(b, uses) or not any(isinstance(n, ast.Return) for s in b for n in walk(s))
+                for b in (stmt.body, stmt.orelse)
+            ):
+                return False
+        elif isinstance(stmt, ast.With | ast.AsyncWith):
+            if _always_calls(stmt.body, uses):
+                return True
+        elif isinstance(stmt, ast.Raise) or any(_always_evaluates(stmt, use) for use in uses):
+            return True
+        elif any(isinstance(n, ast.Return) for n in walk(stmt)):
+            return False
+    return False
+
+
+def _always_evaluates(stmt: ast.stmt, call: ast.Call) -> bool:
+    """Whether a simple statement, or the header of a loop, always evaluates a call in it."""
+    if isinstance(stmt, ast.For | ast.AsyncFor):
+        return _always_evaluates(ast.Expr(stmt.iter), call)
+    if not isinstance(stmt, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr | ast.Return):
+        return False
+    todo: list[ast.AST] = [stmt]
+    while todo:
+        node = todo.pop()
+        if node is call:
+            return True
+        if isinstance(node, ast.IfExp):
+            todo.append(node.test)
+        elif isinstance(node, ast.BoolOp):
+            todo.append(node.values[0])
+        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            todo.extend(children(node))
+    return False
+
+
+def _may_be_sequence(function: FunctionNode, parameter: str) -> bool:
+    """Whether a function treats a parameter as a list of tensors, which has no dtype of its own."""
+
+    def is_it(node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id == parameter
+
+    for node in walk(function):
+        if isinstance(node, ast.Call) and node.args and is_it(node.args[0]):
+            if last_name(node.func) in _OF_SEQUENCES:
+                return True
+        elif isinstance(node, ast.Starred) and is_it(node.value):
+            return True
+        elif isinstance(node, ast.Assign) and is_it(node.value):
+            if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
+                return True
+    return False
 
 
 def _is_guard(stmt: ast.If) -> bool:
@@ -102,12 +191,16 @@ def _derives(stmt: ast.stmt, parameter: str) -> bool:
 
 
 def _inline(module: Module, uses: Sequence[ast.Call], parameter: str, dtype: str) -> tuple[Edit, ...] | None:
+    """The cast in each of the calls; None when one is given something made of the parameter."""
     edits = []
     for call in uses:
-        for argument in call.args:
-            if isinstance(argument, ast.Name) and argument.id == parameter:
-                end = module.byte_range(argument)[1]
-                edits.append(Edit(end, end, f".to({dtype})"))
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        named = [a for a in given if isinstance(a, ast.Name) and a.id == parameter]
+        if not named:
+            return None
+        for argument in named:
+            end = module.byte_range(argument)[1]
+            edits.append(Edit(end, end, f".to({dtype})"))
     return tuple(edits) or None
 
 

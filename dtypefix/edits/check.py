@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from dtypefix.analysis.module import Module
@@ -29,34 +30,41 @@ def _kind(node: ast.AST) -> str:
 
 
 class _Shift:
-    """Maps offsets of the old file to offsets of the new one."""
+    """Maps offsets of the old file to offsets of the new one; the edits are in order and do not overlap."""
 
     def __init__(self, edits: Sequence[Edit], encoding: str, newline: str) -> None:
         self.edits = edits
-        self.sizes = [len(e.replacement.replace("\n", newline).encode(encoding)) for e in edits]
+        self._starts = [edit.start_byte for edit in edits]
+        self._ends = [edit.end_byte for edit in edits]
+        self._inserted: dict[int, int] = {}
+        grown = [0]
+        for edit in edits:
+            size = len(edit.replacement.replace("\n", newline).encode(encoding))
+            grown.append(grown[-1] + size - (edit.end_byte - edit.start_byte))
+            if edit.start_byte == edit.end_byte:
+                self._inserted[edit.start_byte] = self._inserted.get(edit.start_byte, 0) + size
+        self._grown = grown
 
     def start(self, offset: int) -> int:
         """Where a node that starts at ``offset`` starts: behind anything inserted there."""
-        shift = 0
-        for edit, size in zip(self.edits, self.sizes, strict=True):
-            if edit.end_byte <= offset:
-                shift += size - (edit.end_byte - edit.start_byte)
-        return offset + shift
+        return offset + self._grown[bisect_right(self._ends, offset)]
 
     def end(self, offset: int) -> int:
         """Where a node that ends at ``offset`` ends: before anything inserted there."""
-        shift = 0
-        for edit, size in zip(self.edits, self.sizes, strict=True):
-            if edit.end_byte <= offset and not (edit.start_byte == edit.end_byte == offset):
-                shift += size - (edit.end_byte - edit.start_byte)
-        return offset + shift
+        return self.start(offset) - self.insertion_length(offset)
 
     def insertion_length(self, offset: int) -> int:
         """How much is inserted exactly at ``offset``."""
-        return sum(
-            size
-            for edit, size in zip(self.edits, self.sizes, strict=True)
-            if edit.start_byte == edit.end_byte == offset
+        return self._inserted.get(offset, 0)
+
+    def touched(self, start: int, end: int) -> bool:
+        """Whether an edit replaces a node, or a part of it and something outside it too."""
+        first, last = bisect_right(self._ends, start), bisect_left(self._starts, end) - 1
+        # Only the outer ones can reach beyond the node, and one that covers it is alone.
+        return first <= last and any(
+            not _inside(edit, start, end)
+            or (edit.start_byte <= start and end <= edit.end_byte and edit.start_byte < edit.end_byte)
+            for edit in (self.edits[first], self.edits[last])
         )
 
 
@@ -81,9 +89,7 @@ def problem_with(path: str, before: bytes, after: bytes, edits: Sequence[Edit]) 
     shift = _Shift(edits, encoding, newline_of(before))
     there = _places(new)
     for kind, start, end in _places(old):
-        if any(e.start_byte < end and start < e.end_byte and not _inside(e, start, end) for e in edits):
-            continue
-        if any(e.start_byte <= start and end <= e.end_byte and e.start_byte < e.end_byte for e in edits):
+        if shift.touched(start, end):
             continue
         starts = {shift.start(start), shift.start(start) - shift.insertion_length(start)}
         ends = {shift.end(end), shift.end(end) + shift.insertion_length(end)}

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from dtypefix.findings import Edit, Finding
 
 
-def overlaps(edit: Edit, others: Iterable[Edit]) -> bool:
-    """Whether an edit touches a byte that another one replaces, or inserts where another inserts."""
-    for other in others:
-        if edit.start_byte == other.start_byte and edit.end_byte == other.end_byte:
+def overlaps(edit: Edit, taken: Sequence[tuple[int, int]]) -> bool:
+    """Whether an edit touches a byte that another one replaces, or inserts where another inserts.
+
+    Args:
+        edit: the edit.
+        taken: the byte ranges of the others, in order, none overlapping another.
+    """
+    at = bisect_left(taken, (edit.start_byte, -1))
+    # Of those that start before it, only the last can reach into it.
+    for start, end in islice(taken, max(at - 1, 0), None):
+        if start > edit.end_byte:
+            return False
+        if (edit.start_byte, edit.end_byte) == (start, end):
             return True
-        if edit.start_byte < other.end_byte and other.start_byte < edit.end_byte:
+        if edit.start_byte < end and start < edit.end_byte:
             return True
-        # An insertion strictly inside a replaced range is already caught above.
     return False
 
 
@@ -24,18 +34,21 @@ def choose(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     The first in the file wins. An edit that two fixes share to the letter (the same added import)
     is no overlap.
     """
-    taken: dict[tuple[int, int, str], Edit] = {}
+    taken: set[tuple[int, int, str]] = set()
+    ranges: list[tuple[int, int]] = []
     chosen: list[Finding] = []
     deferred: list[Finding] = []
     for finding in findings:
         if finding.fix is None:
             continue
         fresh = [e for e in finding.fix.edits if (e.start_byte, e.end_byte, e.replacement) not in taken]
-        if any(overlaps(edit, taken.values()) for edit in fresh):
+        if any(overlaps(edit, ranges) for edit in fresh):
             deferred.append(finding)
             continue
         chosen.append(finding)
-        taken.update({(e.start_byte, e.end_byte, e.replacement): e for e in fresh})
+        for edit in fresh:
+            taken.add((edit.start_byte, edit.end_byte, edit.replacement))
+            insort(ranges, (edit.start_byte, edit.end_byte))
     return chosen, deferred
 
 

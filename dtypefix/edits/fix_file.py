@@ -41,6 +41,7 @@ def fix_file(
     examine: Callable[[bytes], FileResult],
     applicable: Collection[str],
     accept: Accept | None = None,
+    first: FileResult | None = None,
 ) -> FixedFile:
     """Apply the fixes of one file in memory.
 
@@ -53,18 +54,15 @@ def fix_file(
         examine: runs the rules over a version of the file.
         applicable: the applicabilities to apply, ``{"safe"}`` or ``{"safe", "unsafe"}``.
         accept: asked of each fix, with the file as it then is; one that is declined stays a finding.
+        first: what examining ``source`` gave, where that is known.
     """
-    first = current = examine(source)
+    first = current = examine(source) if first is None else first
     text = source
     fixed: list[Finding] = []
     deferred: list[Finding] = []
     declined: set[tuple[str, str, str]] = set()
     for _ in range(ROUNDS):
-        todo = [
-            f
-            for f in current.findings
-            if f.counts and f.fix and f.fix.applicability in applicable and _key(f) not in declined
-        ]
+        todo = [f for f in fixable(current, applicable) if _key(f) not in declined]
         chosen, deferred = compose.choose(todo)
         if accept is not None:
             offered, chosen = chosen, [f for f in chosen if accept(f, text)]
@@ -87,8 +85,13 @@ def fix_file(
         text, current = after, result
         fixed.extend(chosen)
     else:
-        deferred = [f for f in current.findings if f.counts and f.fix and f.fix.applicability in applicable]
+        deferred = [f for f in fixable(current, applicable) if _key(f) not in declined]
     return FixedFile(path, source, text, tuple(fixed), current, tuple(deferred), original=first)
+
+
+def fixable(result: FileResult, applicable: Collection[str]) -> list[Finding]:
+    """The findings of a file whose fix is to be applied."""
+    return [f for f in result.findings if f.counts and f.fix and f.fix.applicability in applicable]
 
 
 def _edited(path: str, source: bytes, edits: list[Edit]) -> tuple[bytes, str | None]:

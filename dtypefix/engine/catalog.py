@@ -6,7 +6,6 @@ matter (TOML between two ``+++`` lines), so a run without a candidate never impo
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "dtypefix.rules"
 DEFAULT_GROUPS = ("core",)
 ALL = "ALL"
-_KEYS = {"summary", "group", "needles", "fix", "probes"}
+PREVIEW = "preview"
+_KEYS = {"summary", "group", "needles", "fix", "probes", "preview"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,12 @@ class RuleInfo:
     page: str
     module: str
     path: Path
+    preview: bool = False
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that select the rule: its own, and ``preview`` while its precision is under 90 %."""
+        return (self.group, PREVIEW) if self.preview and self.group != PREVIEW else (self.group,)
 
     @property
     def builtin(self) -> bool:
@@ -123,6 +129,7 @@ def read_rule(page_path: Path, package: str) -> RuleInfo:
         page=page,
         module=f"{package}.{page_path.stem}" if package else "",
         path=page_path,
+        preview=meta.get("preview", False),
     )
 
 
@@ -180,7 +187,14 @@ class Catalog:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The names of all groups."""
-        return tuple(sorted({rule.group for rule in self.rules}))
+        return tuple(sorted({group for rule in self.rules for group in rule.groups}))
+
+    @property
+    def default(self) -> set[str]:
+        """The names of the rules that run when none is selected."""
+        return {
+            rule.name for rule in self.by_name.values() if rule.group in DEFAULT_GROUPS and not rule.preview
+        }
 
     def get(self, name: str) -> RuleInfo:
         """The rule of a name.
@@ -193,6 +207,8 @@ class Catalog:
         raise UserError(f"unknown rule {name!r}{self._nearest(name)}; `dtypefix rules` lists them")
 
     def _nearest(self, name: str) -> str:
+        import difflib
+
         known = [*self.by_name, *self.groups, ALL]
         near = difflib.get_close_matches(name, known, 1, 0.5)
         return f", did you mean {near[0]!r}?" if near else ""
@@ -210,7 +226,7 @@ class Catalog:
             elif selector in self.by_name:
                 names.add(selector)
             elif selector in self.groups:
-                names.update(rule.name for rule in self.by_name.values() if rule.group == selector)
+                names.update(rule.name for rule in self.by_name.values() if selector in rule.groups)
             else:
                 hint = self._nearest(selector)
                 raise UserError(f"unknown rule or group {selector!r}{hint}; `dtypefix rules` lists them")
@@ -226,7 +242,7 @@ class Catalog:
         Raises:
             UserError: a selector is unknown, or no rule is left.
         """
-        chosen = self.expand(select or [g for g in DEFAULT_GROUPS if g in self.groups])
+        chosen = self.expand(select) if select else self.default
         chosen |= self.expand(extend_select)
         chosen -= self.expand(ignore)
         builtin = {rule.name for rule in self.builtin}
@@ -237,7 +253,7 @@ class Catalog:
 
 
 def load_catalog(packs: Sequence[str] = ()) -> Catalog:
-    """Read the pages of every installed pack, and of those named besides.
+    """The pages of every installed pack, and of those named besides; each pack is read once.
 
     Args:
         packs: importable packages, and folders of packages as absolute paths.
@@ -245,6 +261,12 @@ def load_catalog(packs: Sequence[str] = ()) -> Catalog:
     Raises:
         UserError: a pack cannot be read, or two packs define a rule of the same name.
     """
+    return _catalog(tuple(packs), tuple(sys.path))
+
+
+@cache
+def _catalog(packs: tuple[str, ...], path: tuple[str, ...]) -> Catalog:
+    """The catalogue for packs, and for the packages that can be imported from ``path``."""
     from importlib.metadata import entry_points
 
     packages = list(dict.fromkeys([*(ep.value for ep in entry_points(group=ENTRY_POINTS)), *packs]))

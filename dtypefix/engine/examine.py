@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtypefix.analysis.recursion import deep_recursion
 from dtypefix.analysis.walking import walk
 from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
+from dtypefix.engine.profile import Profile
 from dtypefix.engine.units import plain_encoding, unit_nodes, unit_of
 from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dtypefix.engine.units import Unit
     from dtypefix.engine.visit import Trace
 
-# A chain of 400 `+` overflows LibCST's recursive parser bindings at Python's default of 1,000.
-_RECURSION = 10_000
 _SPACE = re.compile(r"\s+")
 # PEP 263: an encoding may be declared in one of the first two lines.
 _COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=]")
@@ -35,16 +33,6 @@ _COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=]")
 def wanted(source: bytes, rules: Sequence[RuleInfo]) -> list[RuleInfo]:
     """The rules that have something to look for in a file, by a search of its bytes."""
     return [rule for rule in rules if any(needle in source for needle in rule.needles)]
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 class FileContext:
@@ -143,6 +131,7 @@ def examine(
     is_package: bool = False,
     known_rules: frozenset[str] = frozenset(),
     obey_ignores: bool = True,
+    profile: Profile | None = None,
 ) -> FileResult:
     """Run rules over one file.
 
@@ -155,6 +144,7 @@ def examine(
         is_package: whether it is an ``__init__.py``.
         known_rules: names of all rules, selected or not, which a suppression may name.
         obey_ignores: whether ignore comments silence anything; if not, nothing is said of them either.
+        profile: is told of the time and the work.
 
     Returns:
         The findings, sorted and fingerprinted, or the reason why the file could not be examined.
@@ -165,8 +155,8 @@ def examine(
     active = [rule for rule in wanted(source, rules) if not rule.builtin]
     if not active and not (obey_ignores and suppression.MARKER in source):
         return FileResult(path)
-    with _deep_recursion():
-        result = _examine(path, source, active, project, name, is_package)
+    with deep_recursion():
+        result = _examine(path, source, active, project, name, is_package, profile or Profile())
         if isinstance(result, FileResult):
             return result
         kept, suppressed = result.findings, list[Finding]()
@@ -185,22 +175,27 @@ def _examine(
     project: Project,
     name: str,
     is_package: bool,
+    profile: Profile,
 ) -> FileContext | FileResult:
     """The context with what the rules found, or a result that says why the file cannot be examined."""
     from dtypefix.analysis.module import Module
 
+    project.begin()
     try:
-        module = Module(path, source, name, is_package)
+        with profile.stage("parse with ast"):
+            module = Module(path, source, name, is_package)
         text_error = None
         module.source.decode(module.encoding)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         text_error = _parse_problem(error)
     if text_error is not None:
         return FileResult(path, skipped=Skipped(path, text_error))
+    profile.counts["files parsed"] += 1
+    profile.counts["lines parsed"] += len(module.lines)
     project.add(module)
     context = FileContext(module, project)
     if active:
-        problem = _run(context, active)
+        problem = _run(context, active, profile)
         if problem is not None:
             return FileResult(path, skipped=Skipped(path, problem))
     return context
@@ -210,7 +205,7 @@ def problem_with_source(source: bytes, *, parse: bool) -> str | None:
     """Why bytes are no Python source, or None; without ``parse`` only their encoding is looked at."""
     try:
         if parse:
-            with _deep_recursion():
+            with deep_recursion():
                 ast.parse(source)
         elif not source.isascii() and not _COOKIE.match(source):
             source.decode()
@@ -219,36 +214,45 @@ def problem_with_source(source: bytes, *, parse: bool) -> str | None:
     return None
 
 
-def _run(context: FileContext, active: Sequence[RuleInfo]) -> str | None:
+def _run(context: FileContext, active: Sequence[RuleInfo], profile: Profile) -> str | None:
     """Run the rules; returns why the file cannot be examined, if so."""
     module = context.module
     by_node: dict[ast.AST, list[Rule]] = {}
     for info in active:
-        cls = info.load()
-        nodes = unit_nodes(module, cls.candidates(module), whole_functions=cls.needs_functions())
+        with profile.stage("load rules"):
+            cls = info.load()
+        with profile.stage("find candidates"), profile.rule(info.name):
+            nodes = unit_nodes(module, cls.candidates(module), whole_functions=cls.needs_functions())
         if nodes:
             rule = cls(_Reporting(context, info))
             for node in nodes:
                 by_node.setdefault(node, []).append(rule)
     if not by_node:
         return None
-    import libcst as cst
+    with profile.stage("load LibCST"):
+        import libcst as cst
 
-    from dtypefix.engine.visit import Handlers, Trace, handlers_of
+        from dtypefix.engine.visit import Handlers, Trace, handlers_of
 
     handlers: dict[tuple[int, ...], tuple[Handlers, Handlers]] = {}
     for node, rules in by_node.items():
         unit = unit_of(module, node)
         try:
-            tree = cst.parse_module(unit.text)
+            with profile.stage("parse with LibCST"):
+                tree = cst.parse_module(unit.text)
         except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
             return _parse_problem(error)
         key = tuple(id(rule) for rule in rules)
         if key not in handlers:
             handlers[key] = handlers_of(rules)
-        trace = Trace(tree, *handlers[key])
+        with profile.stage("place nodes"):
+            trace = Trace(tree, *handlers[key])
+        profile.counts["units"] += 1
+        profile.counts["lines in units"] += unit.lines
+        profile.counts["nodes"] += trace.nodes
         context.enter(unit, trace)
-        trace.run()
+        with profile.stage("visit"):
+            trace.run(profile)
     return None
 
 

@@ -29,6 +29,12 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def pause_collector() -> None:
+    """Turn the cyclic collector off for the rest of a process that does nothing but examine files."""
+    gc.freeze()
+    gc.disable()
+
+
 def relieve(project: Project) -> None:
     """Between two files: drop what is kept of others once it is much, cycles included."""
     if project.parsed > KEPT_SOURCE:

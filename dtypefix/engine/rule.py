@@ -69,6 +69,36 @@ class Rule:
         self.module = context.module
         self.project = context.project
 
+    def warn(
+        self,
+        at: cst.CSTNode | ast.AST,
+        message: str,
+        evidence: Sequence[Evidence | tuple[ast.AST, str]],
+        reason: str,
+        fix: Fix | None = None,
+    ) -> None:
+        """Report a warning: repaired by ``fix``, or, where there is none, unfixed for a reason.
+
+        Args:
+            at: the node at fault.
+            message: what is wrong, in one sentence without a stop.
+            evidence: what shows it; a node of this file and a text will do.
+            reason: why it is not repaired, or what to do about it.
+            fix: the repair.
+        """
+        shown = [
+            e if isinstance(e, Evidence) else Evidence(self.module.path, getattr(e[0], "lineno", 1), e[1])
+            for e in evidence
+        ]
+        self.context.report(
+            at,
+            level="warning",
+            message=message,
+            evidence=shown,
+            fix=fix,
+            unfixed_reason=None if fix else reason,
+        )
+
     @classmethod
     def candidates(cls, module: Module) -> Iterable[ast.AST]:
         """The nodes that may be at fault: a cheap superset, from syntax alone.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import re
-import tokenize
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,6 +11,8 @@ from typing import TYPE_CHECKING
 from dtypefix.findings import Applicability, Edit, Finding, Fix
 
 if TYPE_CHECKING:
+    import tokenize
+
     from dtypefix.analysis.module import Module
 
 MARKER = b"dtypefix:"
@@ -40,6 +40,8 @@ class _Comment:
 
 
 def _comments(module: Module) -> list[_Comment]:
+    import tokenize
+
     try:
         tokens = list(tokenize.tokenize(io.BytesIO(module.source).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
@@ -123,6 +125,8 @@ def _overlap(a: range, b: range) -> bool:
 def _problems(
     module: Module, comment: _Comment, findings: Sequence[Finding], selected: Set[str], known: Set[str]
 ) -> list[Finding]:
+    import difflib
+
     problems: list[tuple[str, Fix]] = []
     if not comment.rules:
         message = "an ignore comment names the rules it silences, and without them is not obeyed"

@@ -35,7 +35,10 @@ class Files:
         text = self.files.get(name)
         return None if text is None else ModuleSource(name.replace(".", "/") + ".py", text.encode(), False)
 
-    def subclass_headers(self) -> list[tuple[str, bytes, bytes]]:
+    def line_length(self, path: str) -> int | None:
+        return None
+
+    def derived(self, base: str) -> list[tuple[str, str]]:
         return []
 
 

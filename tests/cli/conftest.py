@@ -37,6 +37,7 @@ def environment(site: Path) -> dict[str, str]:
     """The environment of a run: the test pack, no colour settings, no surprises from a user's own."""
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "DTYPEFIX_SOURCES")}
     kept["XDG_CONFIG_HOME"] = str(site / "no-configuration")
+    kept["DTYPEFIX_CACHE"] = str(site / "results")
     return {**kept, "PYTHONPATH": os.pathsep.join([str(site), str(REPOSITORY)]), "PYTHONUTF8": "1"}
 
 

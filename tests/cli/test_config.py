@@ -40,7 +40,7 @@ def scanned(run, *arguments: str, **options) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("dtypefix.toml", 'ignore = ["demo-call"]\nextend-select = ["ignore-comment"]\n'),
+        ("dtypefix.toml", 'ignore = ["ALL"]\n'),
         ("pyproject.toml", '[tool.dtypefix]\nper-file-ignores = { "*.py" = ["ALL"] }\n'),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_bad_request_is_one_line_and_exit_2(run, tmp_path: Path, arguments: li
 def test_comma_lists_and_repeated_selectors_add_up(run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(SAFE)
     assert run("scan", "a.py", "--select", " core, demo-call", "--select", "ALL").returncode == 1
-    done = run("scan", "a.py", "--select", "ALL", "--ignore", "core")
+    done = run("scan", "a.py", "--select", "ALL", "--ignore", "ALL")
     assert done.returncode == 2
     assert "no rule is left" in done.stderr
 
@@ -208,6 +208,34 @@ def test_a_closed_pipe_is_no_error(environment, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("redirect", "status", "said"),
+    [
+        (">/dev/full", 2, "dtypefix: the report cannot be written: No space left on device\n"),
+        (">&-", 1, ""),
+        (">&- 2>&-", 1, ""),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
+def test_a_report_that_cannot_be_written_is_no_traceback(
+    environment, tmp_path: Path, redirect: str, status: int, said: str
+) -> None:
+    (tmp_path / "a.py").write_text('x = ambient("error", "safe")\n' * 2_000)
+    done = subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m dtypefix scan a.py {redirect}"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout) == (status, said, "")
+
+
+def test_a_selection_of_nothing_is_refused(run, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SAFE)
+    done = run("rewrite", "--select", "", "a.py")
+    assert done.returncode == 2
+    assert "names no rule" in done.stderr
+    assert (tmp_path / "a.py").read_text() == SAFE
 
 
 def test_colour_follows_the_environment(run, tmp_path: Path) -> None:

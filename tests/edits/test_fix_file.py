@@ -16,6 +16,12 @@ def test_a_safe_fix_is_applied_and_settles_the_file() -> None:
     assert not again.fixed
 
 
+def test_code_that_is_nested_deeply_is_fixed_like_any_other() -> None:
+    deep = f"\n\nTOTAL = {' + '.join(['1'] * 3_000)}\n"
+    fixed = rewrite_source(AMBIENT + deep, "ambient-out-dtype")
+    assert fixed.after.decode() == AMBIENT_FIXED + deep
+
+
 def test_an_unsafe_fix_waits_until_it_is_asked_for() -> None:
     source = AMBIENT.replace(
         "        self.input_dtype", "\n    def create_weights(self):\n        self.input_dtype"

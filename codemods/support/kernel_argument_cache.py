@@ -1,6 +1,6 @@
 """Query and KV cache in one call: whether both have the dtype of one of them.
 
-These questions serve the rule ``kernel-argument-dtype`` and are apart from it only for their size.
+These questions serve the rule ``kernel-argument-dtype``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
+from codemods.support.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import Module
 from dtypefix.analysis.origins import Kind
 from dtypefix.analysis.walking import walk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from codemods.facts import facts
+from codemods.support.facts import facts
 from dtypefix.analysis.contracts import Contract, Contracts
 from dtypefix.analysis.module import FunctionNode, Module
 

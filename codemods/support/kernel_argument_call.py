@@ -1,6 +1,6 @@
 """A call of an operator with a contract, and what is known of its arguments.
 
-It serves the rule ``kernel-argument-dtype`` and is apart from it only for its size.
+It serves the rule ``kernel-argument-dtype``.
 """
 
 from __future__ import annotations

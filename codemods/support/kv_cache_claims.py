@@ -1,13 +1,13 @@
 """What a backend claims about cache formats, and cache dtypes that default to the process's.
 
-They serve the rule ``kv-cache-dtype-source`` and are apart from it only for their size.
+They serve the rule ``kv-cache-dtype-source``.
 """
 
 from __future__ import annotations
 
 import ast
 
-from codemods.kv_cache_checks import Fault, Place
+from codemods.support.kv_cache_checks import Fault, Place
 from dtypefix.analysis.classes import ClassRef
 from dtypefix.analysis.kv_cache import KvCacheNames
 from dtypefix.analysis.module import FunctionNode

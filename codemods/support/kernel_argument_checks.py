@@ -1,6 +1,6 @@
 """The ways in which an argument can break an operator's contract, each as one question.
 
-They serve the rule ``kernel-argument-dtype`` and are apart from it only for their size.
+They serve the rule ``kernel-argument-dtype``.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 
-from codemods.kernel_argument_cache import matched_elsewhere, mixed_with_cache
-from codemods.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
+from codemods.support.kernel_argument_cache import matched_elsewhere, mixed_with_cache
+from codemods.support.kernel_argument_call import Bound, Fault, class_values, groups, root, wants
 from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.origins import Form, Kind, Value
+from dtypefix.analysis.project import Project
+from dtypefix.findings import Edit, Fix
 
 SHORT = 6
-HALF = frozenset({"float16", "bfloat16"})
 FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
@@ -69,23 +70,6 @@ def _known(bound: Bound) -> Iterator[Fault]:
                 f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, and "
                 f"`{real[0].detail}` is `torch.{known.pop()}`",
                 (bound.value(name),),
-                f"torch.{allowed[0]}" if len(allowed) == 1 else None,
-                "more than one dtype would do",
-            )
-
-
-def _model_dtype(bound: Bound) -> Iterator[Fault]:
-    """The model dtype where the operator takes neither of the 16-bit formats."""
-    for name, allowed in bound.contract.allowed(bound.given).items():
-        value = bound.value(name)
-        if value.form is not Form.TENSOR or not value.must_be(Kind.MODEL, Kind.LAYER_COMPUTE):
-            continue
-        if HALF.isdisjoint(allowed) and not bound.is_tested(name):
-            yield Fault(
-                bound.given[name],
-                "warning",
-                f"`{bound.contract.op}` takes {_either(allowed)} for `{name}`, which is {value.describe()}",
-                (value,),
                 f"torch.{allowed[0]}" if len(allowed) == 1 else None,
                 "more than one dtype would do",
             )
@@ -319,3 +303,24 @@ def may_be_none(argument: ast.expr, bound: Bound) -> bool:
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
     return any(a.arg == argument.id and isinstance(d, ast.Constant) and d.value is None for a, d in pairs)
+
+
+def cast_argument(project: Project, fault: Fault, bound: Bound) -> tuple[Fix | None, str | None]:
+    """A cast of the argument, or why there is none."""
+    name = next((n for n, given in bound.given.items() if given is fault.argument), "")
+    if fault.dtype is None or not isinstance(fault.argument, ast.Name | ast.Attribute | ast.Call):
+        return None, fault.reason
+    if name in bound.roles["written"]:
+        return None, "the operator writes to this argument, so that a cast copy would be lost"
+    if (
+        fault.dtype.startswith("torch.")
+        and project.imports(bound.flow.module).name("torch", bound.call) != "torch"
+    ):
+        return None, f"cast it to {fault.dtype}: `torch` is not imported here"
+    end = bound.flow.module.byte_range(fault.argument)[1]
+    if may_be_none(fault.argument, bound):
+        if not isinstance(fault.argument, ast.Name):
+            return None, f"cast it to {fault.dtype} where it is not None"
+        text = f".to({fault.dtype}) if {fault.argument.id} is not None else None"
+        return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, text),)), None
+    return Fix("unsafe", f"cast to {fault.dtype}", (Edit(end, end, f".to({fault.dtype})"),)), None

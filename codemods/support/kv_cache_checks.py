@@ -1,6 +1,6 @@
 """The ways in which code takes the KV cache's dtype from the wrong place, each as one question.
 
-They serve the rule ``kv-cache-dtype-source`` and are apart from it only for their size.
+They serve the rule ``kv-cache-dtype-source``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dtypefix.analysis.kv_cache import (
     stores,
 )
 from dtypefix.analysis.module import FunctionNode, Module
+from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import walk
 from dtypefix.findings import Evidence
 
@@ -264,7 +265,7 @@ def mentions_part(node: ast.AST, words: list[str]) -> bool:
 def draft_config(names: KvCacheNames, call: ast.Call, at: Place) -> Fault | None:
     """A draft model's configuration made without its own cache setting."""
     facts = names.table["draft"]
-    if not (isinstance(call.func, ast.Name) and call.func.id == "replace" and call.args):
+    if last_name(call.func) != REPLACE or not call.args:
         return None
     given = {k.arg: k.value for k in call.keywords}
     model = given.get("model_config")
@@ -308,7 +309,7 @@ def is_auto_test(node: ast.Compare) -> bool:
 
 def builds_config(node: ast.Call) -> bool:
     """Whether a call builds a description of a cache, or a configuration with another model."""
-    if isinstance(node.func, ast.Name) and node.func.id == REPLACE:
+    if last_name(node.func) == REPLACE:
         return any(k.arg == "model_config" for k in node.keywords)
     return is_cache_class(node)
 
