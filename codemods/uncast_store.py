@@ -24,7 +24,7 @@ from dtypefix.analysis.stores import (
     scaled_back,
     store_of,
 )
-from dtypefix.edits.cast import cast_expression
+from dtypefix.edits.cast import cast_argument, cast_expression
 from dtypefix.engine.rule import Rule, codemod_command
 from dtypefix.findings import Evidence, Fix
 
@@ -90,8 +90,11 @@ class UncastStore(Rule):
         what = what if len(what) < 60 else "a tensor"
         fix = None
         if is_path(store.target):
-            width = self.project.line_length(self.module)
-            edits = cast_expression(self.module, store.value, f"{where}.dtype", width)
+            width, dtype = self.project.line_length(self.module), f"{where}.dtype"
+            if isinstance(node, ast.Call):
+                edits = cast_argument(self.module, node, store.value, dtype, width)
+            else:
+                edits = cast_expression(self.module, store.value, dtype, width)
             # What is not known to be a tensor may be a number, which torch stores as it is.
             tensors = target.form is value.form is Form.TENSOR
             fix = Fix("safe" if tensors else "unsafe", f"cast to {where}.dtype", edits)

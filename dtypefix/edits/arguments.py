@@ -42,9 +42,30 @@ def keyword_edit(
 
 
 def _broken(module: Module, call: ast.Call, added: str, width: int) -> Edit | None:
-    """The edit that puts all arguments of a call on a line of their own; None where that is not simple."""
+    """The edit that puts a call's arguments and a new one on a line of their own, where that is simple."""
+    start, end = arguments_range(module, call)
+    inside = module.source[start:end].decode(module.encoding).strip().rstrip(",")
+    return broken_call(module, call, f"{inside}, {added}", width)
+
+
+def arguments_range(module: Module, call: ast.Call) -> tuple[int, int]:
+    """The offsets behind a call's opening and before its closing parenthesis."""
+    return module.source.index(b"(", module.byte_range(call.func)[1]) + 1, module.byte_range(call)[1] - 1
+
+
+def broken_call(module: Module, call: ast.Call, arguments: str, width: int) -> Edit | None:
+    """The edit that gives a one-line call new arguments, on a line of their own between its parentheses.
+
+    Args:
+        module: the file that holds the call.
+        call: a call that is all of a statement, or all that is assigned or returned.
+        arguments: what is to stand between the parentheses.
+        width: the longest line allowed, in columns.
+
+    Returns:
+        None where the call is not the end of its line, spans lines, or the arguments do not fit.
+    """
     start, end = module.byte_range(call)
-    opening = module.source.index(b"(", module.byte_range(call.func)[1]) + 1
     line_start = module.line_starts[module.position(start)[0] - 1]
     behind = module.source[end:].split(b"\n", 1)[0].strip()
     whole = isinstance(module.parents.get(call), ast.Assign | ast.AnnAssign | ast.Return | ast.Expr)
@@ -52,9 +73,8 @@ def _broken(module: Module, call: ast.Call, added: str, width: int) -> Edit | No
         return None
     before = module.source[line_start:start].decode(module.encoding)
     indent = before[: len(before) - len(before.lstrip())]
-    inside = module.source[opening : end - 1].decode(module.encoding).strip().rstrip(",")
-    arguments = f"{indent}    {inside}, {added}"
-    return Edit(opening, end - 1, f"\n{arguments}\n{indent}") if len(arguments) <= width else None
+    line = f"{indent}    {arguments}"
+    return Edit(*arguments_range(module, call), f"\n{line}\n{indent}") if len(line) <= width else None
 
 
 def drop_argument(module: Module, call: ast.Call, keyword: ast.keyword) -> Edit:

@@ -9,6 +9,7 @@ from dtypefix.analysis.module import FunctionNode, Module
 from dtypefix.analysis.project import Project
 from dtypefix.analysis.scopes import last_name
 from dtypefix.analysis.walking import children, walk
+from dtypefix.edits.arguments import arguments_range, broken_call
 from dtypefix.edits.layout import fit
 from dtypefix.findings import Edit
 
@@ -227,3 +228,18 @@ def cast_expression(module: Module, expr: ast.expr, dtype: str, width: int | Non
             cast = f"{closing}.to(\n{indent}    {dtype}\n{indent})"
     edits = (Edit(start, start, opening), Edit(end, end, cast))
     return edits if opening else edits[1:]
+
+
+def cast_argument(module: Module, call: ast.Call, expr: ast.expr, dtype: str, width: int) -> tuple[Edit, ...]:
+    """Edits that cast an argument of a call, which is broken behind its parenthesis where that takes it."""
+    edits = cast_expression(module, expr, dtype)
+    line = module.lines[call.lineno - 1].decode(module.encoding).rstrip()
+    if call.lineno != call.end_lineno or len(line) + sum(len(e.replacement) for e in edits) <= width:
+        return edits
+    start, end = arguments_range(module, call)
+    inside = module.source[start:end]
+    for edit in reversed(edits):
+        at = edit.start_byte - start
+        inside = inside[:at] + edit.replacement.encode(module.encoding) + inside[at:]
+    broken = broken_call(module, call, inside.decode(module.encoding).strip(), width)
+    return (broken,) if broken else edits

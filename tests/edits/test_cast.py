@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from dtypefix.analysis.module import Module
-from dtypefix.edits.cast import cast_expression
+from dtypefix.edits.cast import cast_argument, cast_expression
 
 WIDTH = 40
 
@@ -52,3 +52,29 @@ def test_a_cast_stays_on_its_line_where_no_width_is_given() -> None:
     assert isinstance(assign, ast.Assign)
     (edit,) = cast_expression(module, assign.value, "a.dtype")
     assert edit.replacement == ".to(a.dtype)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a.copy_(0, i, value)\n", "a.copy_(0, i, value.to(a.dtype))\n"),
+        (
+            "if c:\n    a.index_copy_(0, i, x * y)\n",
+            "if c:\n    a.index_copy_(\n        0, i, (x * y).to(a.dtype)\n    )\n",
+        ),
+        ("a.index_copy_(0, i, some_value)  # why\n", "a.index_copy_(0, i, some_value.to(a.dtype))  # why\n"),
+        ("f(a.index_copy_(0, i, a_value))\n", "f(a.index_copy_(0, i, a_value.to(a.dtype)))\n"),
+        (
+            "a.index_copy_(\n    0, i, some_value_here)\n",
+            "a.index_copy_(\n    0, i, some_value_here.to(a.dtype))\n",
+        ),
+    ],
+)
+def test_a_call_is_broken_where_a_cast_argument_does_not_fit(before: str, after: str) -> None:
+    module = Module("case.py", before.encode())
+    call = [n for n in ast.walk(module.tree) if isinstance(n, ast.Call)][-1]
+    text = before
+    for edit in reversed(cast_argument(module, call, call.args[-1], "a.dtype", WIDTH)):
+        text = text[: edit.start_byte] + edit.replacement + text[edit.end_byte :]
+    assert text == after
+    ast.parse(text)
