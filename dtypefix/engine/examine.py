@@ -14,7 +14,7 @@ from dtypefix.engine import suppression
 from dtypefix.engine.catalog import RuleInfo
 from dtypefix.engine.profile import Profile
 from dtypefix.engine.units import plain_encoding, unit_nodes, unit_of
-from dtypefix.findings import Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
+from dtypefix.findings import Edit, Evidence, FileResult, Finding, Fix, Level, Skipped, Span, fingerprinted
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -101,6 +101,8 @@ class FileContext:
         assert self.rule is not None
         assert (fix is None) != (unfixed_reason is None), "a finding has a fix or says why it has none"
         module = self.module
+        if fix is not None and any(_loses_comment(module.source, edit) for edit in fix.edits):
+            fix, unfixed_reason = None, "a comment stands inside the code that the fix would replace"
         node = at if isinstance(at, ast.AST) else self.ast_of(at)
         span = module.span(at) if isinstance(at, ast.AST) else self.span(at)
         code = module.source[span.start_byte : span.end_byte].decode(module.encoding)
@@ -119,6 +121,10 @@ class FileContext:
                 unfixed_reason=unfixed_reason,
             )
         )
+
+
+def _loses_comment(source: bytes, edit: Edit) -> bool:
+    return source[edit.start_byte : edit.end_byte].count(b"#") > edit.replacement.count("#")
 
 
 def examine(

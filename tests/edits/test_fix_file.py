@@ -71,3 +71,13 @@ def test_overlapping_fixes_are_applied_in_later_rounds() -> None:
     fixed = fix_file("f.py", b"x = a12\n", examine, {"safe"})
     assert fixed.after == b"x = b2\n"
     assert not fixed.deferred
+
+
+def test_a_comment_inside_what_would_be_replaced_is_kept_and_the_fix_withheld() -> None:
+    source = AMBIENT.replace(
+        "torch.get_default_dtype()", "torch.get_default_dtype(  # float32 at first\n        )"
+    )
+    fixed = rewrite_source(source, "ambient-out-dtype")
+    assert fixed.after.decode() == source
+    (finding,) = fixed.remaining.findings
+    assert finding.unfixed_reason == "a comment stands inside the code that the fix would replace"
