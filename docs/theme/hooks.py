@@ -40,7 +40,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"The dtype analysis": "analysis.md"},
             ]
         },
-        {"How it is known to work": [{"Proofs": "proofs.md"}, {"Speed and recall": "measured.md"}]},
+        {
+            "How it is known to work": [
+                {"Proofs": "proofs.md"},
+                {"Recall and precision": "measured.md"},
+                {"Speed": "speed.md"},
+            ]
+        },
     ]
     return config
 
